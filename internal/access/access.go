@@ -1,0 +1,70 @@
+// Package access decides, in one place, who may do what. Capabilities ask it before they act; what a caller may not know of
+// answers not-found, exactly as if it were not there.
+package access
+
+import (
+	"enplace"
+)
+
+// Action is something that a caller may or may not do to a thing of one owner.
+type Action string
+
+// The actions.
+const (
+	Read    Action = "read"    // see it
+	Write   Action = "write"   // change or delete it
+	Create  Action = "create"  // make one
+	Run     Action = "run"     // start a task on it, or a command in it
+	Operate Action = "operate" // keys, audit, the server itself
+)
+
+// Thing is what an action is on.
+type Thing struct {
+	What        string // environment, harness, task, key, audit: the word of the message
+	ID          string
+	Owner       string // the name of the caller that created it
+	Harness     string // of a task: the harness that it runs
+	Environment string // of a task or harness
+}
+
+// Check gives nil, or an *enplace.Error: not_found when the caller may not know of the thing, forbidden when it may.
+func Check(c enplace.Caller, a Action, t Thing) error {
+	switch c.Kind {
+	case enplace.KeyOperator:
+		return nil
+	case enplace.KeyPerson:
+		if a == Operate {
+			return forbidden(c, t)
+		}
+		if a == Create || t.Owner == c.Name() {
+			return nil
+		}
+	case enplace.KeyHarness:
+		switch {
+		case t.What == "harness" && t.ID == c.Subject, t.What == "task" && t.Harness == c.Subject, t.What == "environment" && t.Harness == c.Subject:
+			if a == Read || a == Run || a == Create && t.What == "task" || a == Write && t.What == "task" {
+				return nil
+			}
+			return forbidden(c, t)
+		case a == Create || a == Operate:
+			return forbidden(c, t)
+		}
+	case enplace.KeyAgent:
+		if t.What == "task" && t.ID == c.Subject {
+			if a == Read || a == Run {
+				return nil
+			}
+			return forbidden(c, t)
+		}
+		if a == Create || a == Operate {
+			return forbidden(c, t)
+		}
+	}
+	return enplace.NotFoundf("there is no %s %s, or this key may not know of it", t.What, t.ID).
+		WithFix("list what this key can see, or ask the operator for a key that may")
+}
+
+func forbidden(c enplace.Caller, t Thing) error {
+	return enplace.Errorf(enplace.KindForbidden, "a key of kind %s may not do this to the %s %s", c.Kind, t.What, t.ID).
+		WithFix("use a key of the owner or of the operator")
+}

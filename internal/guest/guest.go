@@ -1,0 +1,61 @@
+// Package guest is what runs inside every sandbox as process 1, and the host's client of it. They speak SSH (RFC 4253,
+// 4254) over a unix socket that only the host can reach, so there is no protocol of our own for execution, terminals,
+// signals, exit status and file transfer. It links nothing but the standard library, x/crypto and x/sys: it is in every
+// sandbox, and small.
+package guest
+
+import (
+	"io"
+	"time"
+)
+
+// Command is what to run. It travels as data, never as a shell string.
+type Command struct {
+	Argv    []string
+	Env     []string // the whole environment, as KEY=value; nothing is inherited
+	Dir     string
+	Stdin   io.Reader // nil reads as empty
+	Stdout  io.Writer // nil drops it
+	Stderr  io.Writer
+	Timeout time.Duration // 0 for none; at its end the command and all that it started are killed
+	TTY     *TTY          // nil for none
+
+	// Started, when not nil, is called once the program has been started, before any of its output.
+	Started func()
+}
+
+// TTY asks for a terminal of that size.
+type TTY struct {
+	Term          string
+	Columns, Rows int
+}
+
+// Exit is how a command ended.
+type Exit struct {
+	Code       int    // exit status; 128 + the signal's number when a signal ended it
+	Signal     string // without SIG, such as KILL; empty when it exited
+	TimedOut   bool
+	Background bool // it left processes running, which hold none of the answer
+}
+
+// Setup is what the guest does to its sandbox when it is given an owner: as root inside, before any command.
+type Setup struct {
+	Files []SetupFile `json:"files,omitempty"`
+	Links []SetupLink `json:"links,omitempty"`
+	// ReadOnly are paths that must refuse a write by root with EROFS: each itself, and three levels down where there are any.
+	// The guest tries, and the setup fails when a write went through.
+	ReadOnly []string `json:"read_only,omitempty"`
+}
+
+// SetupFile is a file to write; its folder is made.
+type SetupFile struct {
+	Path    string `json:"path"`
+	Content []byte `json:"content"`
+	Mode    uint32 `json:"mode"`
+}
+
+// SetupLink is a symbolic link to make in place of whatever link or file is there.
+type SetupLink struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
+}

@@ -1,0 +1,20 @@
+// Package image makes and mounts immutable filesystem images: EROFS files, packed deterministically, stored under the
+// SHA-256 of their bytes, verified before first use, stacked with overlayfs. It is the one place that knows of EROFS.
+package image
+
+import "enplace"
+
+// Info is an image's name and measures.
+type Info struct {
+	Digest enplace.Digest `json:"digest"`
+	Bytes  int64          `json:"bytes"` // of the image file
+	Files  int            `json:"files"` // entries, directories included
+}
+
+// Stat is what FileInfo.Sys gives for an entry that is packed, where the mode, size and name are not all.
+type Stat struct {
+	UID, GID uint32
+	Rdev     uint64 // of a device node; overlayfs's whiteouts are character devices 0:0
+	Link     string // target of a symbolic link
+	Xattrs   map[string][]byte
+}

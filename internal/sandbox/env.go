@@ -1,0 +1,27 @@
+package sandbox
+
+// ProxyAddress is where the guest listens for HTTP proxy requests inside every sandbox.
+const ProxyAddress = "127.0.0.1:3128"
+
+// CAPath is the bundle of trusted certificates inside every sandbox: the host's, so the operator's are among them.
+const CAPath = "/run/enplace/ca.crt"
+
+// DefaultPath is the PATH of a sandbox without anything else.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// BaseEnv gives the variables that every command starts from: PATH, HOME and locale, the proxy and the certificates in the
+// spelling of each tool that has its own, and colours and progress bars off. Nothing of the server's environment is in it.
+func BaseEnv() []string {
+	proxy := "http://" + ProxyAddress
+	return []string{
+		"PATH=" + DefaultPath, "HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/bash", "LANG=C.UTF-8", "TERM=dumb", "NO_COLOR=1",
+		"HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "http_proxy=" + proxy, "https_proxy=" + proxy,
+		"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1",
+		"npm_config_proxy=" + proxy, "npm_config_https_proxy=" + proxy, "NODE_USE_ENV_PROXY=1",
+		"SSL_CERT_FILE=" + CAPath, "CURL_CA_BUNDLE=" + CAPath, "REQUESTS_CA_BUNDLE=" + CAPath, "PIP_CERT=" + CAPath,
+		"GIT_SSL_CAINFO=" + CAPath, "NODE_EXTRA_CA_CERTS=" + CAPath, "npm_config_cafile=" + CAPath,
+		"PIP_PROGRESS_BAR=off", "PIP_DISABLE_PIP_VERSION_CHECK=1", "npm_config_progress=false", "npm_config_update_notifier=false",
+		"npm_config_fund=false", "npm_config_audit=false", "UV_NO_PROGRESS=1", "DEBIAN_FRONTEND=noninteractive",
+		"PYTHONNOUSERSITE=1", "GIT_TERMINAL_PROMPT=0",
+	}
+}
