@@ -27,6 +27,35 @@ type Environment struct {
 	UpdatedAt     time.Time        `json:"updated_at"`
 }
 
+// CreateEnvironment asks for an environment.
+type CreateEnvironment struct {
+	Name          string    `json:"name" maxLength:"200" doc:"Its slug and path are made from it"`
+	Packages      *Packages `json:"packages,omitempty"`
+	PythonVersion string    `json:"python_version,omitempty" doc:"A Python other than the base's, such as 3.12"`
+	PipIndexURL   string    `json:"pip_index_url,omitempty" doc:"The package index to use instead of PyPI"`
+	Check         []string  `json:"check,omitempty" doc:"A command (argv) that must pass at the end of each build"`
+	Scripts       *bool     `json:"npm_scripts,omitempty" doc:"Whether npm packages may run their install scripts; they may unless false"`
+	Egress        *Egress   `json:"egress,omitempty" doc:"What builds may reach, instead of the operator's default"`
+}
+
+// UpdateEnvironment changes an environment; what is absent stays. A list of packages replaces that manager's list.
+type UpdateEnvironment struct {
+	Name          *string       `json:"name,omitempty" maxLength:"200" doc:"The slug and the path stay as they are"`
+	Packages      *PackageLists `json:"packages,omitempty"`
+	PythonVersion *string       `json:"python_version,omitempty" doc:"Empty for the base's"`
+	PipIndexURL   *string       `json:"pip_index_url,omitempty" doc:"Empty for the default"`
+	Check         *[]string     `json:"check,omitempty" doc:"Empty for none"`
+	Scripts       *bool         `json:"npm_scripts,omitempty"`
+	Egress        *Egress       `json:"egress,omitempty"`
+}
+
+// PackageLists are the lists that an update replaces; a nil one stays.
+type PackageLists struct {
+	Pip *[]string `json:"pip,omitempty" doc:"Such as pandas==2.2.3 or httpx[http2]>=0.27"`
+	NPM *[]string `json:"npm,omitempty" doc:"Such as typescript@5.6.3 or @types/node"`
+	Apt *[]string `json:"apt,omitempty" doc:"Such as jq or ffmpeg"`
+}
+
 // EnvironmentPath is where an environment of that slug stands in every sandbox.
 func EnvironmentPath(slug string) string { return "/env/" + slug }
 

@@ -26,6 +26,21 @@ type Key struct {
 	LastUsed  *time.Time `json:"last_used_at,omitempty"`
 }
 
+// CreateKey asks for a key.
+type CreateKey struct {
+	Name    string  `json:"name" maxLength:"200"`
+	Kind    KeyKind `json:"kind" enum:"operator,person,harness,agent"`
+	Subject string  `json:"subject,omitempty" doc:"The person's login, the harness's id or the task's id"`
+}
+
+// Identity says who a key belongs to.
+type Identity struct {
+	Name    string  `json:"name" doc:"As in owner and created_by"`
+	KeyID   string  `json:"key_id"`
+	Kind    KeyKind `json:"kind" enum:"operator,person,harness,agent"`
+	Subject string  `json:"subject,omitempty"`
+}
+
 // Caller is who asks: the key that a request came with.
 type Caller struct {
 	KeyID   string

@@ -155,6 +155,14 @@ func (p Packages) Parse() ([]Package, error) {
 	return all, nil
 }
 
+// PackageQuery asks a registry about a name.
+type PackageQuery struct {
+	Manager     Manager
+	Name        string
+	Version     string
+	Environment string // optional: its Python version and index are asked
+}
+
 // PackageCheck is what a registry says of a name and version. A registry that did not answer is an error of kind
 // KindUpstream, never Exists == false.
 type PackageCheck struct {

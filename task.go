@@ -21,6 +21,37 @@ type Harness struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
+// CreateHarness asks for a harness.
+type CreateHarness struct {
+	Name         string   `json:"name" maxLength:"200"`
+	Environment  string   `json:"environment,omitempty" doc:"The environment of its tasks, unless a task names another"`
+	Command      []string `json:"command,omitempty" doc:"argv; without one a task is an open sandbox"`
+	Instructions string   `json:"instructions,omitempty" doc:"Added to what the agent is told about the environment"`
+	Egress       *Egress  `json:"egress,omitempty" doc:"What its tasks may reach; nothing unless set"`
+	Limits       Limits   `json:"limits,omitzero"`
+}
+
+// CreateTask asks for a task.
+type CreateTask struct {
+	Metadata CreateTaskMetadata `json:"metadata"`
+	Input    string             `json:"input,omitempty" doc:"The command's standard input"`
+	Limits   Limits             `json:"limits,omitzero" doc:"Instead of the harness's, field by field"`
+}
+
+// CreateTaskMetadata names what a task runs and reads.
+type CreateTaskMetadata struct {
+	Harness            string `json:"harness"`
+	Environment        string `json:"environment,omitempty" doc:"Instead of the harness's"`
+	EnvironmentVersion *int   `json:"environment_version,omitempty" doc:"Instead of the active one"`
+}
+
+// TaskQuery narrows a list of tasks; empty fields do not.
+type TaskQuery struct {
+	Harness     string
+	Environment string
+	Status      TaskStatus
+}
+
 // TaskStatus is the state of a task.
 type TaskStatus string
 

@@ -7,11 +7,7 @@ import (
 )
 
 // CreateKey asks for a key.
-type CreateKey struct {
-	Name    string          `json:"name" maxLength:"200"`
-	Kind    enplace.KeyKind `json:"kind" enum:"operator,person,harness,agent"`
-	Subject string          `json:"subject,omitempty" doc:"The person's login, the harness's id or the task's id"`
-}
+type CreateKey = enplace.CreateKey
 
 // Keys makes, lists, revokes and recognises keys. It is safe for concurrent use.
 type Keys struct{}
