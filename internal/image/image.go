@@ -2,13 +2,20 @@
 // SHA-256 of their bytes, verified before first use, stacked with overlayfs. It is the one place that knows of EROFS.
 package image
 
-import "enplace"
+import (
+	"errors"
+
+	"enplace"
+)
+
+// ErrNotFound is what the store gives for a digest that it does not hold.
+var ErrNotFound = errors.New("no such image")
 
 // Info is an image's name and measures.
 type Info struct {
 	Digest enplace.Digest `json:"digest"`
 	Bytes  int64          `json:"bytes"` // of the image file
-	Files  int            `json:"files"` // entries, directories included
+	Files  int            `json:"files"` // entries, directories included, the root not
 }
 
 // Stat is what FileInfo.Sys gives for an entry that is packed, where the mode, size and name are not all.
