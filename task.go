@@ -121,9 +121,11 @@ type ExecResult struct {
 	Notice     string `json:"notice,omitempty"`
 }
 
-// ExecEvent is one line of a streamed exec (NDJSON): output, or at the end the result without it.
+// ExecEvent is one line of a streamed exec (NDJSON): output, or at the end the result without it, or the problem that ended
+// it.
 type ExecEvent struct {
 	Stream string      `json:"stream,omitempty" enum:"stdout,stderr"`
 	Data   string      `json:"data,omitempty"`
 	Result *ExecResult `json:"result,omitempty"`
+	Error  *Problem    `json:"error,omitempty"`
 }
