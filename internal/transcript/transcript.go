@@ -22,6 +22,9 @@ func (w *Writer) Write(p []byte) (int, error) { panic("todo") }
 // Stream gives a writer for one stream of output, folded apart from others so that two streams never cut each other's lines.
 func (w *Writer) Stream() io.WriteCloser { panic("todo") }
 
+// Note writes a line of our own, which no output can forge.
+func (w *Writer) Note(format string, args ...any) { panic("todo") }
+
 // Close ends the log: followers reach its end.
 func (w *Writer) Close() error { panic("todo") }
 
