@@ -1,0 +1,56 @@
+package source
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"enplace"
+)
+
+const maxExamples = 5
+
+// tally counts by rule, and keeps the first examples of each.
+type tally struct{ counts []enplace.Count }
+
+func (t *tally) add(rule, example string) {
+	for i := range t.counts {
+		if c := &t.counts[i]; c.Rule == rule {
+			if c.Count++; len(c.Examples) < maxExamples {
+				c.Examples = append(c.Examples, shown(example))
+			}
+			return
+		}
+	}
+	t.counts = append(t.counts, enplace.Count{Rule: rule, Count: 1, Examples: []string{shown(example)}})
+}
+
+// wasWere makes the start of a sentence about some paths.
+func wasWere(paths []string) string {
+	quoted := make([]string, 0, maxExamples)
+	for _, p := range paths[:min(len(paths), maxExamples)] {
+		quoted = append(quoted, "`"+shown(p)+"`")
+	}
+	list := strings.Join(quoted, ", ")
+	switch {
+	case len(paths) == 1:
+		return list + " was"
+	case len(paths) > maxExamples:
+		return fmt.Sprintf("%s and %d more were", list, len(paths)-maxExamples)
+	}
+	return list + " were"
+}
+
+// shown makes a hostile name fit for a message: short, valid, and without what a terminal would obey.
+func shown(name string) string {
+	const most = 200
+	if len(name) > most {
+		name = name[:most] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(name, string(unicode.ReplacementChar)))
+}
