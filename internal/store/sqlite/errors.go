@@ -1,0 +1,47 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"enplace"
+	"enplace/internal/store"
+)
+
+// translate gives the contract's error for one of the driver's, by its code; every other error as it is.
+func translate(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code() {
+	case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return store.ErrExists
+	case lib.SQLITE_CONSTRAINT_FOREIGNKEY:
+		return store.ErrNotFound // what the record belongs to is gone
+	case lib.SQLITE_FULL:
+		return enplace.Errorf(enplace.KindUnavailable, "the disk of the server is full; nothing was saved").
+			WithFix("make room on the file system of the data directory, then try again").WithCause(err)
+	}
+	return err
+}
+
+// one translates the error of a query for one row.
+func one[T any](row T, err error) (T, error) { return row, translate(err) }
+
+// some gives ErrNotFound where a change met no row.
+func some(n int64, err error) error {
+	if err == nil && n == 0 {
+		return store.ErrNotFound
+	}
+	return translate(err)
+}
