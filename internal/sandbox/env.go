@@ -1,10 +1,25 @@
 package sandbox
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 // ProxyAddress is where the guest listens for HTTP proxy requests inside every sandbox.
 const ProxyAddress = "127.0.0.1:3128"
 
 // CAPath is the bundle of trusted certificates inside every sandbox: the host's, so the operator's are among them.
 const CAPath = "/run/enplace/ca.crt"
+
+// GuestPath is the guest inside every sandbox: process 1, and the target of the links that are its shims.
+const GuestPath = "/run/enplace/guest"
+
+// EgressSocket is the host's proxy inside every sandbox, which the guest forwards to.
+const EgressSocket = "/run/enplace/egress.sock"
+
+// TaskDir is the working directory of every sandbox.
+const TaskDir = "/task"
 
 // DefaultPath is the PATH of a sandbox without anything else.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -24,4 +39,23 @@ func BaseEnv() []string {
 		"npm_config_fund=false", "npm_config_audit=false", "UV_NO_PROGRESS=1", "DEBIAN_FRONTEND=noninteractive",
 		"PYTHONNOUSERSITE=1", "GIT_TERMINAL_PROMPT=0",
 	}
+}
+
+// Env is BaseEnv with folders before its PATH, and variables beside or instead of its own.
+func Env(bin []string, vars map[string]string) []string {
+	env := BaseEnv()
+	for i, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		if name == "PATH" {
+			env[i] = "PATH=" + strings.Join(append(slices.Clone(bin), DefaultPath), ":")
+		} else if value, ok := vars[name]; ok {
+			env[i] = name + "=" + value
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if !slices.Contains(env, name+"="+vars[name]) {
+			env = append(env, name+"="+vars[name])
+		}
+	}
+	return env
 }

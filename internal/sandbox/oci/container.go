@@ -1,0 +1,295 @@
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"enplace"
+	"enplace/internal/egress"
+	"enplace/internal/guest"
+	"enplace/internal/image"
+	"enplace/internal/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// The entries of a sandbox's folder.
+const (
+	rootDir     = "root"   // where the root file system is mounted for the runtime
+	volumeDir   = "volume" // where the volume is mounted
+	volumeImage = "volume.img"
+)
+
+// container is one sandbox, with an owner or waiting for one. Its fields are set by create and start, which one goroutine runs, and
+// read by others only after they have been.
+type container struct {
+	r      *Runtime
+	key    key
+	name   string // of the container, the folder and the cgroup
+	dir    string
+	idBase uint32
+
+	userNS  *os.File
+	mountNS *os.File
+	process *os.File // process 1, as a pidfd
+	layers  []*image.Layer
+	volume  *volume
+	gate    *egress.Gate
+	client  *guest.Client
+	said    *tail // the guest's own messages
+
+	// Of the owner.
+	id     string
+	keep   bool
+	limits enplace.Limits
+	writes []writable
+	made   []string // folders made for mounts
+	held   []string // cache volumes
+
+	dead     chan struct{} // process 1 has ended
+	done     chan struct{} // and nothing is left
+	stopping atomic.Bool
+	oomKills atomic.Int64 // kept beyond the cgroup
+	err      error        // of the end; after done
+
+	mu    sync.Mutex
+	works int // open live working directories
+}
+
+// writable is a mount with a writable layer.
+type writable struct{ path, upper string }
+
+var _ sandbox.Sandbox = (*container)(nil)
+
+func (c *container) rootDir() string    { return filepath.Join(c.dir, rootDir) }
+func (c *container) gateSocket() string { return filepath.Join(c.dir, "egress.sock") }
+func (c *container) socket() string     { return filepath.Join(c.dir, "guest.sock") }
+
+// ID gives the owner's id.
+func (c *container) ID() string { return c.id }
+
+// Done is closed when nothing is left.
+func (c *container) Done() <-chan struct{} { return c.done }
+
+func (c *container) alive() bool {
+	select {
+	case <-c.dead:
+		return false
+	default:
+		return !c.stopping.Load()
+	}
+}
+
+// stopped turns an error of the guest's connection into ErrStopped when the sandbox has ended, which the kernel may tell a
+// moment later than the connection does.
+func (c *container) stopped(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, guest.ErrClosed) {
+		select {
+		case <-c.dead:
+		case <-time.After(time.Second):
+		}
+	}
+	if !c.alive() {
+		return fmt.Errorf("%w: %w", sandbox.ErrStopped, err)
+	}
+	return err
+}
+
+// Exec runs a command through the guest.
+func (c *container) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Exit, error) {
+	if !c.alive() {
+		return sandbox.Exit{}, sandbox.ErrStopped
+	}
+	exit, err := c.client.Exec(ctx, cmd)
+	return exit, c.stopped(err)
+}
+
+// Dial opens a connection to the guest.
+func (c *container) Dial(ctx context.Context) (net.Conn, error) {
+	if !c.alive() {
+		return nil, sandbox.ErrStopped
+	}
+	conn, err := dialUnix(ctx, c.socket())
+	return conn, c.stopped(err)
+}
+
+// Stats tells what was used.
+func (c *container) Stats(context.Context) (sandbox.Stats, error) {
+	if !c.alive() {
+		return sandbox.Stats{}, sandbox.ErrStopped
+	}
+	peak, kills := c.r.cgroups.used(c.name)
+	used, limit := c.volume.used()
+	return sandbox.Stats{MemoryPeakBytes: peak, OOMKills: kills, DiskUsedBytes: used, DiskLimitBytes: limit, Refused: c.gate.Refused()}, nil
+}
+
+// Stop kills process 1, and with it the kernel kills all others; then it waits for the rest to be cleared away.
+func (c *container) Stop(ctx context.Context) error {
+	c.kill()
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *container) kill() {
+	c.stopping.Store(true)
+	// A frozen process of version 1 dies only when it is thawed.
+	_ = c.r.cgroups.thaw(c.name)
+	_ = unix.PidfdSendSignal(int(c.process.Fd()), unix.SIGKILL, nil, 0) // fails when it is dead
+}
+
+// watch waits for the end of process 1, for whatever reason, and clears away what is left.
+func (c *container) watch() {
+	if err := waitProcess(c.process); err != nil {
+		c.r.log.Error("waiting for a sandbox's end", "sandbox", c.name, "id", c.id, "error", err)
+	}
+	close(c.dead)
+	if !c.stopping.Load() {
+		c.r.log.Warn("a sandbox ended by itself", "sandbox", c.name, "id", c.id, "said", c.said.String())
+	}
+	c.r.pool.drop(c)
+	c.err = c.clear()
+	if c.err != nil {
+		c.r.log.Error("clearing away a sandbox", "sandbox", c.name, "id", c.id, "error", c.err)
+	}
+	c.r.forget(c)
+	close(c.done)
+}
+
+// clear takes away all that the sandbox consists of, in an order in which nothing is in use any more. It goes on after an
+// error. It is also how create undoes what it did.
+func (c *container) clear() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*settleTime)
+	defer cancel()
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	if c.client != nil {
+		_ = c.client.Close()
+	}
+	if c.gate != nil {
+		note(c.gate.Close())
+	}
+	note(c.r.engine.delete(ctx, c.name))
+	note(c.r.cgroups.remove(ctx, c.name))
+	for _, f := range []*os.File{c.mountNS, c.process, c.userNS} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	note(unmount(c.rootDir()))
+	for _, l := range c.layers {
+		note(l.Close())
+	}
+	if c.volume != nil {
+		note(c.clearVolume(ctx))
+	}
+	c.r.caches.release(ctx, c.held)
+	if c.idBase != 0 {
+		c.r.ids.release(c.idBase)
+	}
+	note(c.r.removeFolder(c.name))
+	return errors.Join(errs...)
+}
+
+// clearVolume drops the volume, or makes it the kept one of its owner.
+func (c *container) clearVolume(ctx context.Context) error {
+	var errs []error
+	if c.keep && c.id != "" {
+		errs = append(errs, c.volume.strip(), c.volume.seal())
+	}
+	errs = append(errs, unmount(c.volume.dir))
+	c.mu.Lock()
+	works := c.works
+	c.mu.Unlock()
+	if works == 0 { // else a reader still holds it, which is sealed
+		errs = append(errs, loopFreed(ctx, c.volume.device, c.volume.image))
+	}
+	if c.keep && c.id != "" {
+		errs = append(errs, c.r.keepVolume(c.name, c.id))
+	}
+	return errors.Join(errs...)
+}
+
+// removeFolder removes a sandbox's folder, unless something is still mounted there that would be emptied with it.
+func (r *Runtime) removeFolder(name string) error {
+	dir := filepath.Join(r.dir, sandboxesDir, name)
+	left, err := mountsBelow(dir)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%s is still mounted", left[0])
+	}
+	return os.RemoveAll(dir)
+}
+
+// forget drops a container from the books.
+func (r *Runtime) forget(c *container) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, c)
+	if r.owned[c.id] == c {
+		delete(r.owned, c.id)
+	}
+}
+
+// waitProcess waits for a pidfd to say that its process has ended.
+func waitProcess(process *os.File) error {
+	raw, err := process.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(fd uintptr) bool {
+		ended := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(ended, 0)
+		return err == nil && n == 1
+	})
+}
+
+// dialUnix connects to a unix socket by a path of any length.
+func dialUnix(ctx context.Context, path string) (net.Conn, error) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailBytes = 4096
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if n := len(t.b) - tailBytes; n > 0 {
+		t.b = slices.Delete(t.b, 0, n)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.b)
+}

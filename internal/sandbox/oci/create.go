@@ -1,0 +1,190 @@
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"enplace"
+	"enplace/internal/guest"
+	"enplace/internal/image"
+
+	"golang.org/x/sys/unix"
+)
+
+// state is what is written down of a sandbox, for a later process to settle it.
+type state struct {
+	ID     string `json:"id,omitempty"`
+	Keep   bool   `json:"keep,omitempty"`
+	IDBase uint32 `json:"id_base"`
+}
+
+const stateFile = "state.json"
+
+// create makes a container that waits for an owner, with default limits, no mounts and no way out. Nothing is left of one
+// that fails.
+func (r *Runtime) create(ctx context.Context, k key) (*container, error) {
+	name := "sbx-" + strings.TrimPrefix(enplace.NewID(enplace.PrefixSandbox, r.now()), enplace.PrefixSandbox+"_")
+	c := &container{r: r, key: k, name: name, dir: filepath.Join(r.dir, sandboxesDir, name), said: &tail{},
+		dead: make(chan struct{}), done: make(chan struct{})}
+	if err := c.create(ctx); err != nil {
+		if said := c.said.String(); said != "" {
+			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
+		}
+		if e := c.clear(); e != nil {
+			r.log.Error("clearing away a sandbox that failed to start", "sandbox", name, "error", e)
+		}
+		return nil, fmt.Errorf("making a sandbox: %w", err)
+	}
+	r.mu.Lock()
+	r.all[c] = struct{}{}
+	closed := r.closed
+	r.mu.Unlock()
+	go c.watch()
+	if closed {
+		_ = c.Stop(ctx)
+		return nil, enplace.Errorf(enplace.KindBusy, "the server is shutting down")
+	}
+	return c, nil
+}
+
+func (c *container) create(ctx context.Context) (err error) {
+	if err := os.MkdirAll(c.rootDir(), 0o711); err != nil {
+		return err
+	}
+	if c.idBase, err = c.r.ids.take(); err != nil {
+		return err
+	}
+	if err := c.writeState(); err != nil {
+		return err
+	}
+	if c.userNS, err = userNamespace(c.idBase); err != nil {
+		return err
+	}
+	c.volume, err = c.r.volumes.create(ctx, filepath.Join(c.dir, volumeDir), filepath.Join(c.dir, volumeImage), c.key.disk, c.idBase)
+	if err != nil {
+		return fmt.Errorf("making a volume: %w", err)
+	}
+	if err := c.mountRoot(ctx); err != nil {
+		return err
+	}
+	if c.gate, err = c.r.egress.Gate(c.gateSocket(), c.name, enplace.Egress{Policy: enplace.EgressNone}); err != nil {
+		return fmt.Errorf("opening the egress gate: %w", err)
+	}
+	// Connecting needs the right to write, which root inside has only as anybody. Nobody else on the host gets to the folder's
+	// entries: see below.
+	if err := os.Lchown(c.gateSocket(), int(c.idBase), int(c.idBase)); err != nil {
+		return err
+	}
+	if err := c.r.writeBundle(c); err != nil {
+		return fmt.Errorf("writing the bundle: %w", err)
+	}
+	return c.boot(ctx)
+}
+
+func (c *container) writeState() error {
+	b, err := json.Marshal(state{ID: c.id, Keep: c.keep, IDBase: c.idBase})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.dir, stateFile)
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// mountRoot stacks the images, as the sandbox's root sees them, below a writable layer on the volume.
+func (c *container) mountRoot(ctx context.Context) error {
+	upper, work, err := c.volume.layer(volumeRoot, c.idBase)
+	if err != nil {
+		return err
+	}
+	mount, err := c.stack(ctx, c.key.digests(), upper, work)
+	if err != nil {
+		return fmt.Errorf("mounting the root: %w", err)
+	}
+	defer mount.Close()
+	if err := setMountAttrs(mount, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV); err != nil {
+		return err
+	}
+	return moveMount(mount, c.rootDir())
+}
+
+// stack gives a detached mount of images, writable when there is an upper folder. The images are kept until the sandbox's end.
+func (c *container) stack(ctx context.Context, images []enplace.Digest, upper, work string) (*os.File, error) {
+	var layers []*image.Layer
+	for _, d := range images {
+		l, err := c.r.images.Acquire(ctx, d)
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", d, err)
+		}
+		c.layers = append(c.layers, l)
+		layers = append(layers, l)
+	}
+	return image.Stack(image.StackOptions{Layers: layers, UserNS: int(c.userNS.Fd()), Upper: upper, Work: work, Volatile: upper != ""})
+}
+
+// boot runs the container and connects to its guest.
+func (c *container) boot(ctx context.Context) error {
+	socket, err := c.listen()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	reader, output, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	go func() {
+		defer reader.Close()
+		_, _ = io.Copy(c.said, reader) // until the last process that has the pipe is gone
+	}()
+	pid, err := c.r.engine.run(ctx, c.dir, c.name, socket, output)
+	if err != nil {
+		return err
+	}
+	pidfd, err := unix.PidfdOpen(pid, unix.O_NONBLOCK)
+	if err != nil {
+		return fmt.Errorf("opening process 1: %w", err)
+	}
+	c.process = os.NewFile(uintptr(pidfd), "process 1 of "+c.name)
+	if c.mountNS, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid)); err != nil {
+		return err
+	}
+	if err := socket.Close(); err != nil { // so that a guest that died closes the connection
+		return err
+	}
+	conn, err := dialUnix(ctx, c.socket())
+	if err != nil {
+		return fmt.Errorf("connecting to the guest: %w", err)
+	}
+	c.client, err = guest.Dial(ctx, conn)
+	return err
+}
+
+// listen makes the socket that the guest listens on. Only root of the host can connect to it.
+func (c *container) listen() (*os.File, error) {
+	dir, err := os.Open(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	name := filepath.Base(c.socket())
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)})
+	if err != nil {
+		return nil, fmt.Errorf("listening for the guest: %w", err)
+	}
+	defer ln.Close()
+	ln.SetUnlinkOnClose(false)
+	if err := os.Chmod(c.socket(), 0o600); err != nil {
+		return nil, err
+	}
+	return ln.File()
+}

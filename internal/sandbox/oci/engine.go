@@ -1,0 +1,144 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"enplace"
+
+	"golang.org/x/sys/unix"
+)
+
+// The runtimes that are known. A path to any other is taken for one that behaves as runc does.
+const (
+	runtimeRunc  = "runc"
+	runtimeCrun  = "crun"
+	runtimeRunsc = "runsc"
+)
+
+// engine runs the OCI runtime program.
+type engine struct {
+	path  string
+	kind  string
+	state string // where the runtime keeps its own state
+	// unified has the runtime run in a mount namespace where version 2 is all there is of cgroups: crun refuses to see both.
+	unified bool
+}
+
+func newEngine(program, state string, cg *cgroups) (*engine, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return nil, enplace.Errorf(enplace.KindUnavailable, "the container runtime %q is not installed", program).
+			WithFix("apt-get install runc").WithFix("enplace doctor").WithCause(err)
+	}
+	e := &engine{path: path, kind: filepath.Base(path), state: state}
+	switch e.kind {
+	case runtimeRunsc:
+		return nil, enplace.Errorf(enplace.KindUnavailable,
+			"gVisor's runsc cannot run the guest yet: it hands no listening socket of the host to process 1, and the guest listens on nothing else").
+			WithFix("use --runtime runc or --runtime crun")
+	case runtimeCrun:
+		if !cg.v2 {
+			if _, err := os.Stat(filepath.Join(cg.root, "unified", "cgroup.procs")); err != nil {
+				return nil, enplace.Errorf(enplace.KindUnavailable, "crun needs version 2 of cgroups, which is not mounted").
+					WithFix("use --runtime runc").WithFix("boot with systemd.unified_cgroup_hierarchy=1")
+			}
+			e.unified, cg.unified, cg.limits = true, true, false
+		}
+	}
+	return e, os.MkdirAll(state, 0o711)
+}
+
+// mountsCgroups reports whether sandboxes can see their own cgroups, which language runtimes size themselves by.
+func (e *engine) mountsCgroups() bool { return !e.unified }
+
+// run creates and starts a container and leaves it running: process 1 gets the file as its descriptor 3, and output for
+// its own messages. It gives the id of process 1.
+func (e *engine) run(ctx context.Context, bundle, name string, third, output *os.File) (pid int, err error) {
+	log, pidFile := filepath.Join(bundle, "runtime.log"), filepath.Join(bundle, "pid")
+	cmd := e.command(ctx, log, "run", "--detach", "--bundle", bundle, "--pid-file", pidFile, "--preserve-fds", "1", name)
+	cmd.ExtraFiles = []*os.File{third}
+	cmd.Stdout, cmd.Stderr = output, output
+	if err := e.do(cmd); err != nil {
+		return 0, fmt.Errorf("%s run: %w%s", e.kind, err, logged(log))
+	}
+	b, err := os.ReadFile(pidFile)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(b)))
+}
+
+// delete kills a container and drops what the runtime keeps of it. One that is not known is no error.
+func (e *engine) delete(ctx context.Context, name string) error {
+	if _, err := os.Stat(filepath.Join(e.state, name)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	log := filepath.Join(e.state, name+".log")
+	defer os.Remove(log)
+	if err := e.do(e.command(ctx, log, "delete", "--force", name)); err != nil {
+		return fmt.Errorf("%s delete: %w%s", e.kind, err, logged(log))
+	}
+	return nil
+}
+
+// containers gives the names of all containers that the runtime knows of.
+func (e *engine) containers() ([]string, error) {
+	entries, err := os.ReadDir(e.state)
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, err
+}
+
+func (e *engine) command(ctx context.Context, log string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, e.path, append([]string{"--root", e.state, "--log", log, "--log-format", "json"}, args...)...)
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	return cmd
+}
+
+func (e *engine) do(cmd *exec.Cmd) error {
+	if !e.unified {
+		return cmd.Run()
+	}
+	// A child is made with the namespaces of the thread that asks for it.
+	return onOwnThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return err
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+			return err
+		}
+		if err := unix.Mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""); err != nil {
+			return err
+		}
+		return cmd.Run()
+	})
+}
+
+// logged gives the last error that the runtime wrote to its log, in brackets.
+func logged(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	said := ""
+	for line := range bytes.Lines(b) {
+		var entry struct{ Level, Msg string }
+		if json.Unmarshal(line, &entry) == nil && entry.Msg != "" {
+			said = " (" + entry.Msg + ")"
+		}
+	}
+	return said
+}

@@ -1,0 +1,271 @@
+// Package oci runs sandboxes as containers of an OCI runtime. It is the one place that knows of namespaces, cgroups, ids,
+// loop devices and containers: whoever uses the sandbox contract sees root file systems with processes.
+//
+// A sandbox is made in two parts. The slow part, making a container that waits, is done ahead for the roots that are in
+// demand (pool.go). The fast part gives it an owner: limits, egress policy, mounts, files (start.go). What it writes goes to a
+// volume of its own with a size (volume.go). Everything that a sandbox consists of on the host lies below one directory, so that
+// whatever a crash leaves can be found and settled (recover.go).
+package oci
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"enplace"
+	"enplace/internal/egress"
+	"enplace/internal/image"
+	"enplace/internal/sandbox"
+)
+
+// Config is what New needs.
+type Config struct {
+	Dir      string        // required: for state, volumes and kept work. Folders above it must let anybody pass (o+x)
+	Runtime  string        // runc (the default), crun, or a path
+	Guest    string        // required: path of the guest's program, linked statically
+	Images   *image.Store  // required
+	Egress   *egress.Proxy // required
+	CABundle string        // required: path of the trusted certificates, as PEM
+	IDBase   uint32        // first host id for sandboxes; default 1<<20. Nothing else on the host may have ids in this range
+	IDCount  uint32        // how many ids; default 65536 for each of 4096 sandboxes
+	PoolMax  int           // most warm sandboxes that demand alone makes, for one root; default 8, negative for none
+	Logger   *slog.Logger  // default slog.Default
+	Now      func() time.Time
+}
+
+// The folders of Config.Dir.
+const (
+	sandboxesDir = "sandboxes" // one folder for each sandbox
+	workDir      = "work"      // kept working directories, as volumes
+	cachesDir    = "caches"    // cache volumes
+	templatesDir = "templates" // empty volumes
+	runtimeDir   = "runtime"   // the runtime's own state
+	etcDir       = "etc"       // files that all sandboxes share
+)
+
+// Runtime is the adapter.
+type Runtime struct {
+	dir      string
+	guest    string
+	caBundle string
+	images   *image.Store
+	egress   *egress.Proxy
+	log      *slog.Logger
+	now      func() time.Time
+
+	engine  *engine
+	cgroups cgroups
+	ids     *idRanges
+	volumes *volumes
+	caches  caches
+	pool    *pool
+
+	mu     sync.Mutex
+	owned  map[string]*container // by owner; nil while one is started
+	all    map[*container]struct{}
+	closed bool
+}
+
+var _ sandbox.Runtime = (*Runtime)(nil)
+
+// New prepares the directory and finds out what the host can do. What the product cannot do without is an *enplace.Error of
+// kind unavailable, which says how to get it. Recover must run before Start.
+func New(ctx context.Context, c Config) (*Runtime, error) {
+	if c.IDBase == 0 {
+		c.IDBase = 1 << 20
+	}
+	if c.IDCount == 0 {
+		c.IDCount = 4096 * idsPerSandbox
+	}
+	if c.PoolMax == 0 {
+		c.PoolMax = 8
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if os.Geteuid() != 0 {
+		return nil, enplace.Errorf(enplace.KindUnavailable, "sandboxes need root on the host").WithFix("run the server as root")
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	// The kernel gives mount points without links, and Recover compares with them.
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
+	r := &Runtime{dir: dir, images: c.Images, egress: c.Egress, log: c.Logger, now: c.Now, cgroups: newCgroups(),
+		ids: newIDRanges(c.IDBase, c.IDCount), owned: map[string]*container{}, all: map[*container]struct{}{}}
+	r.volumes = &volumes{templates: filepath.Join(dir, templatesDir)}
+	r.caches = caches{dir: filepath.Join(dir, cachesDir), volumes: r.volumes, held: map[string]chan struct{}{}, used: map[string]string{}}
+	r.pool = newPool(r, max(c.PoolMax, 0))
+	if r.engine, err = newEngine(cmp.Or(c.Runtime, runtimeRunc), filepath.Join(dir, runtimeDir), &r.cgroups); err != nil {
+		return nil, err
+	}
+	if err := r.prepare(ctx, c); err != nil {
+		return nil, fmt.Errorf("preparing sandboxes: %w", err)
+	}
+	return r, nil
+}
+
+// prepare makes the folders and the shared files, and tries out volumes.
+func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
+	if r.guest, err = filepath.Abs(c.Guest); err != nil {
+		return err
+	}
+	if r.caBundle, err = filepath.Abs(c.CABundle); err != nil {
+		return err
+	}
+	for _, file := range []string{r.guest, r.caBundle} {
+		if _, err := os.Stat(file); err != nil {
+			return err
+		}
+	}
+	for name, mode := range map[string]os.FileMode{sandboxesDir: 0o711, workDir: 0o700, cachesDir: 0o700, templatesDir: 0o700, etcDir: 0o755} {
+		if err := os.MkdirAll(filepath.Join(r.dir, name), mode); err != nil {
+			return err
+		}
+		if err := os.Chmod(filepath.Join(r.dir, name), mode); err != nil {
+			return err
+		}
+	}
+	if err := passable(r.dir); err != nil {
+		return err
+	}
+	for name, content := range hostFiles {
+		if err := os.WriteFile(filepath.Join(r.dir, etcDir, name), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	r.volumes.limited = true
+	if err := r.tryVolume(ctx); err != nil {
+		r.volumes.limited = false
+		r.log.Warn("sandboxes have no limit on disk: volumes cannot be made here", "error", err)
+	}
+	return nil
+}
+
+// tryVolume makes a volume of the usual size and drops it again.
+func (r *Runtime) tryVolume(ctx context.Context) error {
+	image := filepath.Join(r.dir, templatesDir, "try")
+	defer os.Remove(image)
+	os.Remove(image)
+	if err := r.volumes.format(ctx, image, enplace.DefaultTaskLimits.DiskMiB); err != nil {
+		return err
+	}
+	mount, _, err := mountImage(image, volumeAttrs, false)
+	if err != nil {
+		return err
+	}
+	return mount.Close()
+}
+
+// passable refuses a directory that others than root cannot get to: the root of a sandbox is nobody on the host, and the
+// runtime goes to the root file system as that.
+func passable(dir string) error {
+	for d := dir; ; d = filepath.Dir(d) {
+		st, err := os.Stat(d)
+		if err != nil {
+			return err
+		}
+		if st.Mode().Perm()&0o001 == 0 {
+			return enplace.Errorf(enplace.KindUnavailable, "sandboxes cannot reach %s: only its owner may pass %s", dir, d).WithFix("chmod o+x %s", d)
+		}
+		if d == "/" {
+			return nil
+		}
+	}
+}
+
+// Abilities says what this host lets the adapter do.
+func (r *Runtime) Abilities() sandbox.Abilities {
+	return sandbox.Abilities{AttachLive: true, Disk: r.volumes.limited, Memory: r.cgroups.limits}
+}
+
+// Get gives a running sandbox by its owner.
+func (r *Runtime) Get(id string) (sandbox.Sandbox, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.owned[id]; c != nil && c.alive() {
+		return c, nil
+	}
+	return nil, sandbox.ErrNotFound
+}
+
+// List gives the owners of the running sandboxes, in order.
+func (r *Runtime) List() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(r.owned))
+	return slices.DeleteFunc(ids, func(id string) bool { return r.owned[id] == nil || !r.owned[id].alive() })
+}
+
+// Warm asks for n sandboxes of a root to be held ready.
+func (r *Runtime) Warm(root []enplace.Digest, n int) {
+	r.pool.ask(newKey(root, enplace.DefaultTaskLimits.DiskMiB), n)
+}
+
+// Close stops every sandbox.
+func (r *Runtime) Close(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.pool.close()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for _, c := range r.everything() {
+		group.Go(func() {
+			if err := c.Stop(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+func (r *Runtime) everything() []*container {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.all))
+}
+
+// key is what makes one warm sandbox as good as another: the root, and the size of the volume.
+type key struct {
+	root string // digests with spaces between
+	disk int    // MiB
+}
+
+func newKey(root []enplace.Digest, disk int) key {
+	names := make([]string, len(root))
+	for i, d := range root {
+		names[i] = string(d)
+	}
+	return key{strings.Join(names, " "), disk}
+}
+
+func (k key) digests() []enplace.Digest {
+	var root []enplace.Digest
+	for d := range strings.FieldsSeq(k.root) {
+		root = append(root, enplace.Digest(d))
+	}
+	return root
+}

@@ -1,0 +1,194 @@
+package oci
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"enplace"
+	"enplace/internal/sandbox"
+)
+
+// validID is what an owner's id may be: it is a file name of ours.
+var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+
+// Start gives a waiting sandbox an owner, or makes one first.
+func (r *Runtime) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	if err := checkSpec(s); err != nil {
+		return nil, err
+	}
+	if err := r.reserve(s.ID); err != nil {
+		return nil, err
+	}
+	c, err := r.start(ctx, s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		delete(r.owned, s.ID)
+		return nil, err
+	}
+	r.owned[s.ID] = c
+	if !c.alive() { // its end came before it was in the books
+		delete(r.owned, s.ID)
+	}
+	return c, nil
+}
+
+func checkSpec(s sandbox.Spec) error {
+	if !validID.MatchString(s.ID) {
+		return enplace.Invalidf("%q cannot be the id of a sandbox", s.ID)
+	}
+	if len(s.Root) == 0 {
+		return enplace.Invalidf("a sandbox needs a root image")
+	}
+	for _, m := range s.Mounts {
+		if m.Path != filepath.Clean(m.Path) || !filepath.IsAbs(m.Path) || m.Path == "/" {
+			return enplace.Invalidf("%q is no place for a mount", m.Path)
+		}
+		if m.Cache != "" && (len(m.Images) > 0 || m.Writable || !validID.MatchString(m.Cache) || m.CacheMiB <= 0) {
+			return enplace.Invalidf("the cache %q needs a name, a size and nothing else", m.Cache)
+		}
+		if m.Cache == "" && len(m.Images) == 0 && !m.Writable {
+			return enplace.Invalidf("the mount %s has neither images nor a writable layer", m.Path)
+		}
+	}
+	return nil
+}
+
+// reserve takes the id, so that two starts with one id cannot both go on.
+func (r *Runtime) reserve(id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return enplace.Errorf(enplace.KindBusy, "the server is shutting down")
+	}
+	if _, taken := r.owned[id]; taken {
+		return enplace.Conflictf("%s has a sandbox already; stop it first", id)
+	}
+	r.owned[id] = nil
+	return nil
+}
+
+func (r *Runtime) start(ctx context.Context, s sandbox.Spec) (*container, error) {
+	var wanted []sandbox.Mount
+	for _, m := range s.Mounts {
+		if m.Cache != "" {
+			wanted = append(wanted, m)
+		}
+	}
+	// Before anything is made: waiting for a cache may take as long as another's build.
+	held, err := r.caches.acquire(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	k := newKey(s.Root, s.Limits.DiskMiB)
+	c := r.pool.take(k)
+	if c == nil {
+		if c, err = r.create(ctx, k); err != nil {
+			r.caches.release(ctx, held)
+			return nil, err
+		}
+	}
+	c.held = held
+	if err := c.own(ctx, s); err != nil {
+		err = c.stopped(err)
+		c.keep = false
+		if e := c.Stop(context.WithoutCancel(ctx)); e != nil {
+			r.log.Error("stopping a sandbox that failed to start", "sandbox", c.name, "id", s.ID, "error", e)
+		}
+		return nil, fmt.Errorf("starting a sandbox: %w", err)
+	}
+	return c, nil
+}
+
+// own gives the container an owner.
+func (c *container) own(ctx context.Context, s sandbox.Spec) error {
+	c.id, c.keep, c.limits = s.ID, s.Keep, s.Limits
+	if err := c.writeState(); err != nil {
+		return fmt.Errorf("writing down the owner: %w", err)
+	}
+	if err := c.r.cgroups.set(c.name, s.Limits); err != nil {
+		return fmt.Errorf("setting limits: %w", err)
+	}
+	c.gate.Set(s.ID, s.Egress)
+	if err := c.attach(ctx, s.Mounts); err != nil {
+		return err
+	}
+	setup := s.Setup
+	setup.ReadOnly = slices.Clone(setup.ReadOnly)
+	for _, m := range s.Mounts {
+		if m.Cache == "" && !m.Writable && !slices.Contains(setup.ReadOnly, m.Path) {
+			setup.ReadOnly = append(setup.ReadOnly, m.Path)
+		}
+	}
+	if err := c.client.Setup(ctx, setup); err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	return nil
+}
+
+// attach brings the mounts into the running sandbox, outer ones first.
+func (c *container) attach(ctx context.Context, mounts []sandbox.Mount) (err error) {
+	if len(mounts) == 0 {
+		return nil
+	}
+	mounts = slices.Clone(mounts)
+	slices.SortStableFunc(mounts, func(a, b sandbox.Mount) int {
+		return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
+	})
+	var places []place
+	defer func() {
+		for _, p := range places {
+			p.mount.Close()
+		}
+	}()
+	for i, m := range mounts {
+		mount, err := c.mount(ctx, i, m)
+		if err != nil {
+			return fmt.Errorf("mounting %s: %w", m.Path, err)
+		}
+		places = append(places, place{mount, m.Path})
+	}
+	c.made, err = attach(c.mountNS, c.idBase, places)
+	return err
+}
+
+// mount gives the detached mount that the n-th mount of the sandbox is.
+func (c *container) mount(ctx context.Context, n int, m sandbox.Mount) (*os.File, error) {
+	switch {
+	case m.Cache != "":
+		return c.r.caches.mount(ctx, m, c.userNS)
+	case m.Writable:
+		upper, work, err := c.volume.layer(filepath.Join(volumeMounts, strconv.Itoa(n)), c.idBase)
+		if err != nil {
+			return nil, err
+		}
+		c.writes = append(c.writes, writable{m.Path, upper})
+		if len(m.Images) == 0 {
+			return cloneMount(upper, volumeAttrs)
+		}
+		mount, err := c.stack(ctx, m.Images, upper, work)
+		return withAttrs(mount, err, volumeAttrs)
+	default:
+		mount, err := c.stack(ctx, m.Images, "", "")
+		return withAttrs(mount, err, readOnlyAttrs)
+	}
+}
+
+// withAttrs passes on a mount with attributes set on all of it.
+func withAttrs(mount *os.File, err error, attrs uint64) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	if err := setMountAttrs(mount, attrs); err != nil {
+		return nil, errors.Join(err, mount.Close())
+	}
+	return mount, nil
+}

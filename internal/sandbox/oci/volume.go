@@ -1,0 +1,246 @@
+package oci
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// volumeAttrs are those of every volume's mount: nothing on it makes a device or another user.
+const volumeAttrs = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOATIME
+
+// volumes makes the writable space of sandboxes: a sparse image file with an ext4 file system of the size that the limit
+// names, so that the limit is the file system's own, and the host's disk is never filled by more. Where the host has no loop
+// devices it is a plain directory without a limit.
+type volumes struct {
+	templates string // folder of formatted, empty images, one for each size
+	limited   bool
+
+	mu sync.Mutex // held while a template is made
+}
+
+// volume is the writable space of one sandbox, mounted. What it holds is laid out by the folders below.
+type volume struct {
+	dir    string // where it is mounted
+	image  string // empty for a plain directory
+	device string
+}
+
+// The folders of a volume.
+const (
+	volumeRoot   = "root"   // upper and work of the root's overlay
+	volumeMounts = "mounts" // a folder for each writable mount, with upper and work
+	volumeTask   = "task"   // the working directory
+)
+
+// create makes a volume of that size and mounts it at dir, which is made. What is in it belongs to root of the sandbox.
+func (v *volumes) create(ctx context.Context, dir, image string, mib int, owner uint32) (*volume, error) {
+	vol := &volume{dir: dir}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if v.limited {
+		if err := v.format(ctx, image, mib); err != nil {
+			return nil, err
+		}
+		vol.image = image
+		mount, device, err := mountImage(image, volumeAttrs, false)
+		if err != nil {
+			return nil, err
+		}
+		defer mount.Close()
+		vol.device = device
+		if err := moveMount(mount, dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range []string{volumeRoot, volumeMounts, volumeTask} {
+		if err := makeOwned(filepath.Join(dir, d), owner); err != nil {
+			return vol, err
+		}
+	}
+	return vol, nil
+}
+
+// layer makes the upper and work folder for an overlay, below the folder of the volume.
+func (v *volume) layer(folder string, owner uint32) (upper, work string, err error) {
+	dir := filepath.Join(v.dir, folder)
+	upper, work = filepath.Join(dir, "upper"), filepath.Join(dir, "work")
+	for _, d := range []string{dir, upper, work} {
+		if err := makeOwned(d, owner); err != nil {
+			return "", "", err
+		}
+	}
+	return upper, work, nil
+}
+
+func makeOwned(dir string, owner uint32) error {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return os.Lchown(dir, int(owner), int(owner))
+}
+
+// used gives the bytes written and the limit; zero for a plain directory.
+func (v *volume) used() (used, limit int64) {
+	var st unix.Statfs_t
+	if v.image == "" || unix.Statfs(v.dir, &st) != nil {
+		return 0, 0
+	}
+	return int64(st.Blocks-st.Bfree) * st.Bsize, int64(st.Blocks) * st.Bsize
+}
+
+// sync has everything on the volume reach the disk.
+func (v *volume) sync() error {
+	f, err := os.Open(v.dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd())))
+}
+
+// strip drops all but the working directory and gives its space back to the host.
+func (v *volume) strip() error {
+	if err := errors.Join(os.RemoveAll(filepath.Join(v.dir, volumeRoot)), os.RemoveAll(filepath.Join(v.dir, volumeMounts))); err != nil {
+		return err
+	}
+	if v.image == "" {
+		return nil
+	}
+	f, err := os.Open(v.dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	all := struct{ start, length, least uint64 }{length: ^uint64(0)}
+	const fitrim = 0xc0185879 // FITRIM of linux/fs.h
+	// It only saves space: a host's file system that cannot punch holes keeps the blocks.
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, f.Fd(), fitrim, uintptr(unsafe.Pointer(&all)))
+	return nil
+}
+
+// seal makes the file system read only and clean on disk, whoever still reads it.
+func (v *volume) seal() error {
+	if err := v.sync(); err != nil || v.image == "" {
+		return err
+	}
+	err := unix.Mount("", v.dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, "")
+	if err != nil {
+		return fmt.Errorf("making the volume read only: %w", err)
+	}
+	f, err := os.OpenFile(v.image, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// format makes an image file with an empty file system that has room for that many MiB.
+func (v *volumes) format(ctx context.Context, image string, mib int) error {
+	template, err := v.template(ctx, mib)
+	if err != nil {
+		return err
+	}
+	if err := copySparse(template, image); err != nil {
+		return fmt.Errorf("copying an empty volume: %w", err)
+	}
+	return nil
+}
+
+// template gives the formatted empty image of a size, made when it is first asked for.
+func (v *volumes) template(ctx context.Context, mib int) (string, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	path := filepath.Join(v.templates, strconv.Itoa(mib)+".img")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	temp := path + ".new"
+	defer os.Remove(temp)
+	// A journal would only be written twice and thrown away. Many small files are what package managers write, so there is an
+	// inode for each 16 KiB; the tables of inodes are on top of what may be written.
+	inodes := max(mib*64, 8192)
+	size := mib + inodes*256>>20 + 4
+	out, err := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-I", "256", "-m", "0", "-N", strconv.Itoa(inodes),
+		"-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", temp, strconv.Itoa(size)+"M").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("formatting a volume: %w: %s", err, out)
+	}
+	if err := os.Chmod(temp, 0o600); err != nil {
+		return "", err
+	}
+	return path, os.Rename(temp, path)
+}
+
+// copySparse copies a file and its holes, by sharing blocks where the file system can.
+func copySparse(from, to string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer dst.Close()
+	if unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil {
+		return nil
+	}
+	st, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	for at := int64(0); at < st.Size(); {
+		data, err := src.Seek(at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break
+		} else if err != nil {
+			return err
+		}
+		hole, err := src.Seek(data, unix.SEEK_HOLE)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.NewOffsetWriter(dst, data), io.NewSectionReader(src, data, hole-data)); err != nil {
+			return err
+		}
+		at = hole
+	}
+	return dst.Truncate(st.Size())
+}
+
+// cleanlyUnmounted reports whether the file system of an image was unmounted in order and has no known error. Without a journal
+// that is the only sign that it is whole.
+func cleanlyUnmounted(image string) bool {
+	f, err := os.Open(image)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var state [2]byte
+	const stateAt = 1024 + 0x3a // s_state of the superblock
+	if _, err := f.ReadAt(state[:], stateAt); err != nil {
+		return false
+	}
+	const valid, faulty = 1, 2
+	return binary.LittleEndian.Uint16(state[:])&(valid|faulty) == valid
+}
+
+// repair mends what a crash of the host left half-written. What cannot be mended by itself stays readable as far as it goes.
+func repair(ctx context.Context, image string) {
+	if !cleanlyUnmounted(image) {
+		_ = exec.CommandContext(ctx, "e2fsck", "-p", "-f", image).Run()
+	}
+}
