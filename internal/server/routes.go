@@ -1,0 +1,106 @@
+package server
+
+import (
+	"github.com/danielgtaylor/huma/v2"
+
+	"enplace"
+)
+
+// Bodies that hold text of a task's are larger in JSON than what they carry: a quote or a line end takes two bytes.
+const maxTaskBody = 2*enplace.MaxInputBytes + enplace.MaxJSONBytes
+
+// routes adds every route of the API.
+func (s *Server) routes() {
+	s.environmentRoutes(section{s, "Environments"})
+	s.fileRoutes(section{s, "Files"})
+	s.buildRoutes(section{s, "Builds"})
+	s.versionRoutes(section{s, "Versions"})
+	s.harnessRoutes(section{s, "Harnesses"})
+	s.taskRoutes(section{s, "Tasks"})
+	s.serverRoutes(section{s, "Server"})
+}
+
+func (s *Server) environmentRoutes(at section) {
+	handle(at, "POST /v1/environments", "create-environment", "Create an environment\nIts slug, and so its path, are made from the name and never change.", s.createEnvironment, created)
+	handle(at, "GET /v1/environments", "list-environments", "List environments\nNewest first, without their versions.", s.listEnvironments)
+	handle(at, "GET /v1/environments/{id}", "get-environment", "Show an environment", s.getEnvironment)
+	handle(at, "PUT /v1/environments/{id}", "update-environment", "Change an environment\nWhat is absent stays. A list of packages replaces that manager's list; every entry is checked against its registry, and an unknown name or version is refused by name. The next build uses them.", s.updateEnvironment)
+	handle(at, "DELETE /v1/environments/{id}", "delete-environment", "Delete an environment\nWith its tree, builds and versions. Tasks that run keep what they read until they end.", s.deleteEnvironment)
+	handle(at, "GET /v1/environments/packages/check", "check-package", "Ask a registry about a package\nA registry that does not answer is a problem of kind upstream, and never an unknown package.", s.checkPackage)
+}
+
+func (s *Server) fileRoutes(at section) {
+	archive := limit(enplace.MaxArchiveBytes, "an archive")
+	handle(at, "GET /v1/environments/{id}/files", "list-files", "List the tree\nOrdered by path.", s.listFiles)
+	handle(at, "GET /v1/environments/{id}/files/{path...}", "get-file", "Get a file\nIts ETag is its SHA-256; ranges are served.", s.getFile, answers("200", "The file's bytes", "application/octet-stream"))
+	handle(at, "HEAD /v1/environments/{id}/files/{path...}", "head-file", "Look at a file\nThe headers of get-file.", s.getFile, answers("200", "The file's headers"))
+	handle(at, "PUT /v1/environments/{id}/files/{path...}", "put-file", "Write a file\nThe body is its bytes. 201 when it is new. Versions already built do not change.", s.putFile, raw, limit(enplace.MaxFileBytes, "a file"))
+	handle(at, "DELETE /v1/environments/{id}/files/{path...}", "delete-file", "Delete a file\nOr a folder with all below it.", s.deleteFile)
+	handle(at, "POST /v1/environments/{id}/import", "import", "Import an archive or a git repository\nAn archive (zip, tar, tar.gz, tar.bz2, tar.xz, tar.zst) as the body, or a repository as JSON. All or nothing: a failed import leaves the tree as it was. What was skipped, renamed or unwrapped is reported.", s.importTree, raw, archive)
+	doc := s.api.OpenAPI()
+	bytes := &huma.Schema{Type: huma.TypeString, Format: "binary"}
+	doc.Paths["/v1/environments/{id}/files/{path...}"].Put.RequestBody = streamed(s.api, "The file's bytes", map[string]*huma.Schema{"application/octet-stream": bytes})
+	doc.Paths["/v1/environments/{id}/import"].Post.RequestBody = streamed(s.api, "An archive, or a git repository", map[string]*huma.Schema{
+		"application/octet-stream": bytes, "application/json": schemaOf[enplace.GitSource](doc.Components.Schemas),
+	})
+}
+
+func (s *Server) buildRoutes(at section) {
+	log := answers("200", "The log", "text/plain", "text/event-stream")
+	handle(at, "POST /v1/environments/{id}/build", "build", "Queue the next build\nIt works on a snapshot of the tree and the packages as they are now. One that succeeds becomes the next version and the active one; one that fails changes nothing.", s.build, accepted)
+	handle(at, "GET /v1/environments/{id}/builds", "list-builds", "List builds\nNewest first.", s.listBuilds)
+	handle(at, "GET /v1/environments/{id}/builds/{n}", "get-build", "Show a build\nWith wait, when it has ended or the time is up.", s.getBuild)
+	handle(at, "POST /v1/environments/{id}/builds/{n}/cancel", "cancel-build", "Cancel a build\nIt is stopped with everything it started.", s.cancelBuild)
+	handle(at, "GET /v1/environments/{id}/builds/{n}/log", "get-build-log", "Read or follow a build's log\nText as it is now; live with follow or as server-sent events.", s.buildLog, log)
+}
+
+func (s *Server) versionRoutes(at section) {
+	handle(at, "GET /v1/environments/{id}/versions", "list-versions", "List versions\nNewest first.", s.listVersions)
+	handle(at, "GET /v1/environments/{id}/versions/{n}", "get-version", "Show a version with its manifest", s.getVersion)
+	handle(at, "DELETE /v1/environments/{id}/versions/{n}", "delete-version", "Delete a version\nThe active one cannot be deleted. Tasks that read it keep it until they end.", s.deleteVersion)
+	handle(at, "POST /v1/environments/{id}/versions/{n}/activate", "activate-version", "Make a version the active one\nNew tasks read it; those that run keep theirs.", s.activate)
+	handle(at, "GET /v1/environments/{id}/diff", "diff-versions", "Compare two versions\nBy files and by packages.", s.diff)
+}
+
+func (s *Server) harnessRoutes(at section) {
+	handle(at, "POST /v1/harnesses", "create-harness", "Create a harness\nA command with its environment, instructions, egress and limits. Without a command its tasks are open sandboxes.", s.createHarness, created)
+	handle(at, "GET /v1/harnesses", "list-harnesses", "List harnesses\nNewest first.", s.listHarnesses)
+	handle(at, "GET /v1/harnesses/{id}", "get-harness", "Show a harness", s.getHarness)
+	handle(at, "DELETE /v1/harnesses/{id}", "delete-harness", "Delete a harness\nIts tasks stay.", s.deleteHarness)
+}
+
+func (s *Server) taskRoutes(at section) {
+	log := answers("200", "The log", "text/plain", "text/event-stream")
+	body := limit(maxTaskBody, "a task")
+	handle(at, "POST /v1/tasks", "create-task", "Start a task\nWith the environment's active version in place, read only. The input is the command's standard input.", s.createTask, created, body)
+	handle(at, "GET /v1/tasks", "list-tasks", "List tasks\nNewest first.", s.listTasks)
+	handle(at, "GET /v1/tasks/{id}", "get-task", "Show a task\nWith wait, when it has ended or the time is up.", s.getTask)
+	handle(at, "POST /v1/tasks/{id}/cancel", "cancel-task", "Cancel a task\nIt is stopped with everything it started.", s.cancelTask)
+	handle(at, "GET /v1/tasks/{id}/log", "get-task-log", "Read or follow what a task prints\nText as it is now; live with follow or as server-sent events.", s.taskLog, log)
+	handle(at, "GET /v1/tasks/{id}/files", "list-task-files", "List what a task left in its working directory\nOrdered by path.", s.listTaskFiles)
+	handle(at, "GET /v1/tasks/{id}/files/{path...}", "get-task-file", "Get a file of a task's working directory", s.getTaskFile, answers("200", "The file's bytes", "application/octet-stream"))
+	handle(at, "GET /v1/tasks/{id}/archive", "get-task-archive", "Get a task's working directory as a tar", s.taskArchive, answers("200", "A tar", "application/x-tar"))
+	handle(at, "POST /v1/tasks/{id}/exec", "exec", "Run a command in a task's sandbox\nThe result with its output; or, as application/x-ndjson, output as it comes and the result as the last line. A client that leaves kills the command.", s.exec, limit(maxTaskBody, "a command"))
+	handle(at, "GET /v1/tasks/{id}/ssh", "ssh", "Open an SSH connection into a task's sandbox\nThe connection is upgraded (Upgrade: enplace-ssh) and then speaks SSH; any user name is taken, without a password.", s.ssh, answers("101", "The connection speaks SSH from here on"))
+	schemas := s.api.OpenAPI().Components.Schemas
+	s.api.OpenAPI().Paths["/v1/tasks/{id}/exec"].Post.Responses["200"] = &huma.Response{Description: "The result, or events", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schemaOf[enplace.ExecResult](schemas)}, ndjson: {Schema: schemaOf[enplace.ExecEvent](schemas)},
+	}}
+}
+
+func (s *Server) serverRoutes(at section) {
+	handle(at, "POST /v1/keys", "create-key", "Make an API key\nIts secret is in this answer and never shown again, so that no Idempotency-Key is taken.", s.createKey, created, secret)
+	handle(at, "GET /v1/keys", "list-keys", "List API keys\nWithout their secrets, newest first.", s.listKeys)
+	handle(at, "DELETE /v1/keys/{id}", "revoke-key", "Revoke an API key\nAt once and for good; its record stays.", s.revokeKey)
+	handle(at, "GET /v1/audit", "list-audit", "List the record of changes\nNewest first. For operators.", s.listAudit)
+	handle(at, "GET /v1/whoami", "whoami", "Say whom the key belongs to", s.whoami)
+	handle(at, "GET /v1/status", "get-status", "Show what the server runs on", s.status)
+	handle(at, "GET /openapi.json", "get-openapi", "Get this document", s.openapi, open, answers("200", "OpenAPI 3.1", "application/json"))
+	handle(at, "GET /healthz", "healthz", "Ask whether the server answers", s.healthz, open)
+	handle(at, "GET /readyz", "readyz", "Ask whether tasks and builds can run\n503 with the reason until they can.", s.readyz, open)
+	metrics := []option{answers("200", "Metrics in Prometheus's format", "text/plain")}
+	if s.cfg.OpenMetrics {
+		metrics = append(metrics, open)
+	}
+	handle(at, "GET /metrics", "get-metrics", "Get metrics\nFor operators, unless the server lets everyone read them.", s.scrape, metrics...)
+}
