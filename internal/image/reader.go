@@ -42,7 +42,7 @@ type reader struct {
 }
 
 func newReader(f *os.File) (*reader, error) {
-	img, err := erofs.Open(f)
+	img, err := erofs.Open(zeroTail{f})
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +56,19 @@ func newReader(f *os.File) (*reader, error) {
 		return nil, fmt.Errorf("the EROFS reader %T cannot list folders or read links", img)
 	}
 	return r, nil
+}
+
+// zeroTail reads as if zeros followed the file. go-erofs reads an inode with 32 bytes of what is behind it, and a short one
+// may be the last thing in the file.
+type zeroTail struct{ f *os.File }
+
+func (z zeroTail) ReadAt(p []byte, off int64) (int, error) {
+	n, err := z.f.ReadAt(p, off)
+	if n > 0 && err == io.EOF {
+		clear(p[n:])
+		return len(p), nil
+	}
+	return n, err
 }
 
 func (r *reader) Open(name string) (fs.File, error) {
@@ -118,7 +131,7 @@ func (r *reader) info(name string, fi fs.FileInfo) (fs.FileInfo, error) {
 			st.Xattrs[k] = []byte(v)
 		}
 	}
-	return &fileInfo{FileInfo: fi, stat: st}, nil
+	return &fileInfo{FileInfo: fi, mode: raw.Mode, stat: st}, nil
 }
 
 // newDecodeDev undoes newEncodeDev.
@@ -126,12 +139,15 @@ func newDecodeDev(dev uint32) uint64 {
 	return unix.Mkdev(dev>>8&0xfff, dev&0xff|dev>>12&^uint32(0xff))
 }
 
+// fileInfo has the mode of its own because go-erofs's gives the bits of the disk, where setuid and the like stand elsewhere.
 type fileInfo struct {
 	fs.FileInfo
+	mode fs.FileMode
 	stat *Stat
 }
 
-func (fi *fileInfo) Sys() any { return fi.stat }
+func (fi *fileInfo) Mode() fs.FileMode { return fi.mode }
+func (fi *fileInfo) Sys() any          { return fi.stat }
 
 type dirEntry struct {
 	fs.DirEntry
