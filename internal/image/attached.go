@@ -96,7 +96,14 @@ func (m *mounted) detach() error {
 	}
 	at := m.attachedAt
 	m.attachedAt = ""
-	return errors.Join(detachAll(at), os.Remove(at))
+	if err := detachAll(at); err != nil {
+		return err
+	}
+	err := os.Remove(at)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return err
 }
 
 // stackAttached is stack for those kernels.
