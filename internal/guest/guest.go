@@ -20,6 +20,10 @@ type Command struct {
 	Timeout time.Duration // 0 for none; at its end the command and all that it started are killed
 	TTY     *TTY          // nil for none
 
+	// Sole says that the sandbox stops when this command ends, so nothing has to watch over what it starts: it is started a
+	// little faster, and its end by deadline or cancellation ends every process of the sandbox.
+	Sole bool
+
 	// Started, when not nil, is called once the program has been started, before any of its output.
 	Started func()
 }

@@ -1,0 +1,63 @@
+package guest
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// maxForwards bounds the connections to the proxy at once: each takes two descriptors of the guest.
+const maxForwards = 512
+
+const noNetwork = "This sandbox has no network: its egress policy gives it none.\n"
+
+// forward passes every connection on to the host's proxy, until ln is closed.
+func forward(ln net.Listener, socket string) {
+	slots := make(chan struct{}, maxForwards)
+	for {
+		slots <- struct{}{}
+		conn, err := ln.Accept()
+		if err != nil {
+			<-slots
+			if ne, ok := err.(net.Error); ok && ne.Timeout() {
+				continue
+			}
+			return
+		}
+		go func() {
+			defer func() { <-slots }()
+			forwardOne(conn.(*net.TCPConn), socket)
+		}()
+	}
+}
+
+// forwardOne copies both ways; when one side has sent everything, the other is told and may still answer.
+func forwardOne(client *net.TCPConn, socket string) {
+	defer client.Close()
+	host, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		refuse(client)
+		return
+	}
+	defer host.Close()
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = io.Copy(host, client)
+		_ = host.CloseWrite()
+	})
+	_, _ = io.Copy(client, host)
+	_ = client.CloseWrite()
+	both.Wait()
+}
+
+// refuse answers by hand: net/http would double the guest.
+func refuse(client *net.TCPConn) {
+	_ = client.SetDeadline(time.Now().Add(2 * time.Second))
+	_, _ = io.WriteString(client, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "+
+		strconv.Itoa(len(noNetwork))+"\r\nConnection: close\r\n\r\n"+noNetwork)
+	_ = client.CloseWrite()
+	// Closing with a request unread would reset the connection, and the client might never see the answer.
+	_, _ = io.CopyN(io.Discard, client, 64<<10)
+}
