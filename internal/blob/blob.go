@@ -15,6 +15,9 @@ import (
 // ErrNotFound is what Open and Stat give for a digest that is not there.
 var ErrNotFound = errors.New("no such blob")
 
+// ErrDamaged is what Read gives when the bytes are not those of the digest. Putting the right bytes again mends the blob.
+var ErrDamaged = errors.New("the blob is damaged")
+
 // Info is a blob's name and size.
 type Info struct {
 	Digest enplace.Digest
@@ -31,7 +34,7 @@ type Store interface {
 	Batch(ctx context.Context) (Batch, error)
 
 	// Open gives a blob to read, or ErrNotFound. What was read is checked against the digest: at the end of a sequential read
-	// of other bytes, Read gives an error rather than io.EOF.
+	// of other bytes, Read gives ErrDamaged in place of the last of them, so that no reader takes them for whole.
 	Open(ctx context.Context, d enplace.Digest) (Blob, error)
 
 	// Stat gives the size, or ErrNotFound.
