@@ -134,6 +134,7 @@ type ManifestImage struct {
 	Digest string `json:"digest"`
 	Bytes  int64  `json:"bytes"`
 	Mount  string `json:"mount" doc:"/ for layers over the base, the environment's path for the others"`
+	Whole  Digest `json:"whole,omitempty" doc:"The snapshot that this image holds in full; other images of a tree hold differences"`
 }
 
 // ResolvedPackage is a package as it was installed.
@@ -166,4 +167,51 @@ type PackageChange struct {
 	Name    string  `json:"name"`
 	From    string  `json:"from,omitempty"`
 	To      string  `json:"to,omitempty"`
+}
+
+// Bin gives the folders that come first on the PATH of who uses the version at root.
+func (m Manifest) Bin(root string) []string {
+	var bin []string
+	if m.has(StepPython) {
+		bin = append(bin, root+"/.venv/bin")
+	}
+	if m.has(StepNPM) {
+		bin = append(bin, root+"/node_modules/.bin")
+	}
+	return bin
+}
+
+// Vars gives the variables of who uses the version at root: where the project is, how its packages are found, and tools kept
+// from writing beside the code, which is read only.
+func (m Manifest) Vars(root string) map[string]string {
+	v := map[string]string{
+		"PROJECT_ROOT":            root,
+		"PYTHONDONTWRITEBYTECODE": "1",
+		"PYTEST_ADDOPTS":          "-o cache_dir=/tmp/pytest_cache",
+		"RUFF_CACHE_DIR":          "/tmp/ruff_cache", "MYPY_CACHE_DIR": "/tmp/mypy_cache",
+		"HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis", "COVERAGE_FILE": "/tmp/coverage", "XDG_CACHE_HOME": "/root/.cache",
+		"npm_config_cache": "/root/.npm",
+	}
+	if m.has(StepPython) {
+		v["VIRTUAL_ENV"] = root + "/.venv"
+	}
+	if m.has(StepNPM) {
+		v["NODE_PATH"] = root + "/node_modules"
+	}
+	for name, value := range m.Env {
+		v[name] = value
+	}
+	return v
+}
+
+// HasModules reports whether the version has a node_modules folder.
+func (m Manifest) HasModules() bool { return m.has(StepNPM) }
+
+func (m Manifest) has(step string) bool {
+	for _, image := range m.Images {
+		if image.Step == step {
+			return true
+		}
+	}
+	return false
 }

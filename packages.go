@@ -175,5 +175,6 @@ type PackageCheck struct {
 	Yanked        bool    `json:"yanked"`
 	Installable   bool    `json:"installable" doc:"Whether this environment's Python, Node or Debian can install it"`
 	Latest        string  `json:"latest"`
+	Unchecked     bool    `json:"unchecked,omitempty" doc:"The registry did not answer, so nothing else here is known"`
 	Message       string  `json:"message" doc:"What it means, and what to do"`
 }

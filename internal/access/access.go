@@ -60,6 +60,11 @@ func Check(c enplace.Caller, a Action, t Thing) error {
 			return forbidden(c, t)
 		}
 	}
+	return Unknown(t)
+}
+
+// Unknown is the answer for a thing that is not there, or that the caller may not know of: the same, to the letter.
+func Unknown(t Thing) error {
 	return enplace.NotFoundf("there is no %s %s, or this key may not know of it", t.What, t.ID).
 		WithFix("list what this key can see, or ask the operator for a key that may")
 }

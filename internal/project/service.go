@@ -1,93 +1,116 @@
 // Package project is the capability around environments: the tree, the packages, builds into versions, activation. It
-// composes the steps of a build; package build runs them. Permission checks and audit entries are made here.
+// composes the steps of a build; package build runs them. Permission checks and audit entries are made here, so that the
+// API, the command line and background work go through one door.
 package project
 
 import (
 	"context"
-	"io"
+	"errors"
+	"log/slog"
+	"time"
 
 	"enplace"
-	"enplace/internal/transcript"
+	"enplace/internal/access"
+	"enplace/internal/audit"
+	"enplace/internal/base"
+	"enplace/internal/blob"
+	"enplace/internal/build"
+	"enplace/internal/image"
+	"enplace/internal/pkgindex"
+	"enplace/internal/redact"
+	"enplace/internal/sandbox"
+	"enplace/internal/store"
 )
 
+// Store is what the capability needs of the store.
+type Store interface {
+	store.Environments
+	store.Builds
+	store.Versions
+	store.StepCache
+	Harness(ctx context.Context, id string) (enplace.Harness, error)
+}
+
+// Config is what a Service needs. All fields are required but those with a default.
+type Config struct {
+	Store   Store
+	Blobs   blob.Store
+	Images  *image.Store
+	Runtime sandbox.Runtime
+	Index   *pkgindex.Index
+	Base    func() (base.Base, bool) // the base that builds start from; false while it is being made
+	Audit   *audit.Log
+	Redact  *redact.Redactor
+	Logger  *slog.Logger
+	Now     func() time.Time
+	LogDir  string // where build logs are kept
+	Scratch string // a folder for archives being read
+
+	Registries  Registries     // defaults: the public ones
+	BuildEgress enplace.Egress // what builds may reach unless their environment says; default open
+	GitEgress   enplace.Egress // what git imports may reach; default open
+	GitHTTP     bool           // also take http:// git URLs, for a host inside the site
+	Workers     int            // builds at once; default 2
+	BuildLimits enplace.Limits // default enplace.DefaultBuildLimits
+}
+
+// Registries are where packages come from, when not from the public registries.
+type Registries struct {
+	PyPI         string // simple index
+	NPM          string
+	PythonMirror string // of uv's managed Pythons: UV_PYTHON_INSTALL_MIRROR
+	PythonList   string // a JSON list of downloads: UV_PYTHON_DOWNLOADS_JSON_URL
+}
+
 // Service is the capability. It is safe for concurrent use.
-type Service struct{}
-
-func (s *Service) Create(ctx context.Context, c enplace.Caller, in CreateEnvironment) (enplace.Environment, error) {
-	panic("todo")
-}
-func (s *Service) List(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Environment], error) {
-	panic("todo")
-}
-func (s *Service) Get(ctx context.Context, c enplace.Caller, id string) (enplace.Environment, error) {
-	panic("todo")
-}
-func (s *Service) Update(ctx context.Context, c enplace.Caller, id string, in UpdateEnvironment) (enplace.Environment, error) {
-	panic("todo")
-}
-func (s *Service) Delete(ctx context.Context, c enplace.Caller, id string) error { panic("todo") }
-
-func (s *Service) ListFiles(ctx context.Context, c enplace.Caller, id, prefix string, p enplace.Page) (enplace.List[enplace.TreeEntry], error) {
-	panic("todo")
-}
-func (s *Service) OpenFile(ctx context.Context, c enplace.Caller, id, path string) (File, error) {
-	panic("todo")
+type Service struct {
+	cfg   Config
+	queue *build.Queue
 }
 
-// PutFile reports created=false when it replaced a file.
-func (s *Service) PutFile(ctx context.Context, c enplace.Caller, id, path string, content io.Reader, executable bool) (entry enplace.TreeEntry, created bool, err error) {
-	panic("todo")
+// New makes a Service. Start runs its builds.
+func New(cfg Config) *Service {
+	if cfg.BuildEgress.Policy == "" {
+		cfg.BuildEgress.Policy = enplace.EgressOpen
+	}
+	if cfg.GitEgress.Policy == "" {
+		cfg.GitEgress.Policy = enplace.EgressOpen
+	}
+	s := &Service{cfg: cfg}
+	s.queue = build.New(build.Config{
+		Store: cfg.Store, Runtime: cfg.Runtime, Images: cfg.Images, Dir: cfg.LogDir, Recipe: s.recipe, Redact: cfg.Redact,
+		Logger: cfg.Logger, Now: cfg.Now, Workers: cfg.Workers, Limits: cfg.BuildLimits,
+	})
+	return s
 }
 
-// DeleteFile removes a file, or a folder with all below it.
-func (s *Service) DeleteFile(ctx context.Context, c enplace.Caller, id, path string) error {
-	panic("todo")
-}
+// Start settles the builds of an earlier process and runs those that are queued.
+func (s *Service) Start(ctx context.Context) error { return s.queue.Start(ctx) }
 
-// ImportArchive finds out the archive's format by its first bytes.
-func (s *Service) ImportArchive(ctx context.Context, c enplace.Caller, id string, archive io.Reader, o ImportOptions) (enplace.ImportReport, error) {
-	panic("todo")
-}
-func (s *Service) ImportGit(ctx context.Context, c enplace.Caller, id string, g enplace.GitSource, o ImportOptions) (enplace.ImportReport, error) {
-	panic("todo")
-}
+// Close interrupts the running builds.
+func (s *Service) Close() { s.queue.Close() }
 
-func (s *Service) CheckPackage(ctx context.Context, c enplace.Caller, q PackageQuery) (enplace.PackageCheck, error) {
-	panic("todo")
-}
-
-func (s *Service) Build(ctx context.Context, c enplace.Caller, id string) (enplace.Build, error) {
-	panic("todo")
-}
-func (s *Service) GetBuild(ctx context.Context, c enplace.Caller, id string, n int, wait Wait) (enplace.Build, error) {
-	panic("todo")
-}
-func (s *Service) ListBuilds(ctx context.Context, c enplace.Caller, id string, p enplace.Page) (enplace.List[enplace.Build], error) {
-	panic("todo")
-}
-func (s *Service) CancelBuild(ctx context.Context, c enplace.Caller, id string, n int) (enplace.Build, error) {
-	panic("todo")
-}
-
-// BuildLog opens the log of a build. The reader is closed by the caller.
-func (s *Service) BuildLog(ctx context.Context, c enplace.Caller, id string, n int) (*transcript.Reader, error) {
-	panic("todo")
-}
-
-func (s *Service) ListVersions(ctx context.Context, c enplace.Caller, id string, p enplace.Page) (enplace.List[enplace.VersionSummary], error) {
-	panic("todo")
-}
-func (s *Service) GetVersion(ctx context.Context, c enplace.Caller, id string, n int) (enplace.Version, error) {
-	panic("todo")
-}
-func (s *Service) DeleteVersion(ctx context.Context, c enplace.Caller, id string, n int) error {
-	panic("todo")
-}
-
-// Activate makes a version the active one and gives the environment.
-func (s *Service) Activate(ctx context.Context, c enplace.Caller, id string, n int) (enplace.Environment, error) {
-	panic("todo")
-}
-func (s *Service) Diff(ctx context.Context, c enplace.Caller, id string, from, to int) (enplace.VersionDiff, error) {
-	panic("todo")
+// load gives an environment that the caller may do an action to.
+func (s *Service) load(ctx context.Context, c enplace.Caller, a access.Action, id string) (enplace.Environment, error) {
+	t := access.Thing{What: "environment", ID: id}
+	if !enplace.ValidID(enplace.PrefixEnvironment, id) {
+		return enplace.Environment{}, access.Unknown(t)
+	}
+	e, err := s.cfg.Store.Environment(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return enplace.Environment{}, access.Unknown(t)
+	}
+	if err != nil {
+		return enplace.Environment{}, err
+	}
+	t.Owner = e.Owner
+	if c.Kind == enplace.KeyHarness {
+		if h, err := s.cfg.Store.Harness(ctx, c.Subject); err == nil && h.Environment == id {
+			t.Harness = h.ID
+		}
+	}
+	if err := access.Check(c, a, t); err != nil {
+		return enplace.Environment{}, err
+	}
+	return e, nil
 }

@@ -21,6 +21,10 @@ const EgressSocket = "/run/enplace/egress.sock"
 // TaskDir is the working directory of every sandbox.
 const TaskDir = "/task"
 
+// EnvPath is the file that a Setup writes for commands that bring no environment of their own: terminals, rsync, editors.
+// It holds KEY=value, separated by NUL.
+const EnvPath = "/run/enplace/env"
+
 // DefaultPath is the PATH of a sandbox without anything else.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -22,9 +22,11 @@ var (
 
 // Command, Exit and Setup are the guest's.
 type (
-	Command = guest.Command
-	Exit    = guest.Exit
-	Setup   = guest.Setup
+	Command   = guest.Command
+	Exit      = guest.Exit
+	Setup     = guest.Setup
+	SetupFile = guest.SetupFile
+	SetupLink = guest.SetupLink
 )
 
 // Abilities say what an adapter can do. Callers ask for an ability, never for an adapter's name.

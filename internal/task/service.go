@@ -1,74 +1,192 @@
 // Package task is the capability around harnesses and tasks: it starts a sandbox for each task with its environment in
-// place, runs the harness's command there, and keeps what it printed and left. Permission checks and audit entries are
-// made here.
+// place, runs the harness's command there, and keeps what it printed and left. Permission checks and audit entries are made
+// here, so that the API, the command line and background work go through one door.
 package task
 
 import (
 	"context"
-	"io"
-	"net"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"enplace"
-	"enplace/internal/transcript"
+	"enplace/internal/access"
+	"enplace/internal/audit"
+	"enplace/internal/base"
+	"enplace/internal/redact"
+	"enplace/internal/sandbox"
+	"enplace/internal/store"
+	"enplace/internal/watch"
 )
 
+// Store is what the capability needs of the store.
+type Store interface {
+	store.Harnesses
+	store.Tasks
+	Environment(ctx context.Context, id string) (enplace.Environment, error)
+	Version(ctx context.Context, environment string, n int) (enplace.Version, error)
+}
+
+// Config is what a Service needs. All fields are required but those with a default.
+type Config struct {
+	Store   Store
+	Runtime sandbox.Runtime
+	Base    func() (base.Base, bool) // the base of tasks without an environment; false while it is being made
+	Audit   *audit.Log
+	Redact  *redact.Redactor
+	Logger  *slog.Logger
+	Now     func() time.Time
+	LogDir  string // where task logs are kept
+
+	MaxRunning int           // tasks at once; default 400
+	MaxQueued  int           // tasks waiting for one of those places; default 10,000
+	Retention  time.Duration // how long logs and files of ended tasks are kept; default enplace.DefaultTaskRetention
+}
+
 // Service is the capability. It is safe for concurrent use.
-type Service struct{}
+type Service struct {
+	cfg  Config
+	hub  watch.Hub
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	done sync.WaitGroup
 
-func (s *Service) CreateHarness(ctx context.Context, c enplace.Caller, in CreateHarness) (enplace.Harness, error) {
-	panic("todo")
-}
-func (s *Service) ListHarnesses(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Harness], error) {
-	panic("todo")
-}
-func (s *Service) GetHarness(ctx context.Context, c enplace.Caller, id string) (enplace.Harness, error) {
-	panic("todo")
-}
-func (s *Service) DeleteHarness(ctx context.Context, c enplace.Caller, id string) error {
-	panic("todo")
+	mu      sync.Mutex
+	live    map[string]*live // admitted and not yet ended, by id
+	waiting []string         // queued ids, oldest first
 }
 
-func (s *Service) Create(ctx context.Context, c enplace.Caller, in CreateTask) (enplace.Task, error) {
-	panic("todo")
-}
-func (s *Service) List(ctx context.Context, c enplace.Caller, f Filter, p enplace.Page) (enplace.List[enplace.Task], error) {
-	panic("todo")
-}
-func (s *Service) Get(ctx context.Context, c enplace.Caller, id string, wait time.Duration) (enplace.Task, error) {
-	panic("todo")
-}
-func (s *Service) Cancel(ctx context.Context, c enplace.Caller, id string) (enplace.Task, error) {
-	panic("todo")
+// live is a task that has a place.
+type live struct {
+	ctx    context.Context // ends when the task is cancelled or the server closes
+	cancel context.CancelCauseFunc
+	ready  chan struct{} // closed when box is set, or when the task ended without one
+	box    sandbox.Sandbox
+	log    logWriter
+	env    []string
 }
 
-// Log opens the log of a task. The reader is closed by the caller.
-func (s *Service) Log(ctx context.Context, c enplace.Caller, id string) (*transcript.Reader, error) {
-	panic("todo")
+var (
+	errCancelled = &enplace.Failure{Reason: enplace.ReasonCancelled, Message: "the task was cancelled"}
+	errClosing   = &enplace.Failure{Reason: enplace.ReasonInterrupted, Message: "the server stopped while the task ran", Fixes: []string{"start the task again"}}
+)
+
+// New makes a Service. Start runs its tasks.
+func New(cfg Config) *Service {
+	if cfg.MaxRunning == 0 {
+		cfg.MaxRunning = 400
+	}
+	if cfg.MaxQueued == 0 {
+		cfg.MaxQueued = 10_000
+	}
+	if cfg.Retention == 0 {
+		cfg.Retention = enplace.DefaultTaskRetention
+	}
+	s := &Service{cfg: cfg, live: map[string]*live{}}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	return s
 }
 
-// ListFiles gives what lies in the working directory, ordered by path.
-func (s *Service) ListFiles(ctx context.Context, c enplace.Caller, id string, p enplace.Page) (enplace.List[enplace.WorkFile], error) {
-	panic("todo")
+// Keeps reports whether a task's working directory is still wanted, for sandbox.Runtime.Recover.
+func (s *Service) Keeps(id string) bool {
+	rec, err := s.cfg.Store.Task(s.ctx, id)
+	return err == nil && !rec.Purged
 }
 
-// OpenFile opens one regular file of the working directory.
-func (s *Service) OpenFile(ctx context.Context, c enplace.Caller, id, path string) (enplace.WorkFile, io.ReadCloser, error) {
-	panic("todo")
+// Start ends as interrupted what an earlier process left running, and runs what it left queued.
+func (s *Service) Start(ctx context.Context) error {
+	if err := os.MkdirAll(s.cfg.LogDir, 0o700); err != nil {
+		return fmt.Errorf("making the folder of task logs: %w", err)
+	}
+	running, err := s.cfg.Store.ListTasks(ctx, store.TaskFilter{Status: enplace.TaskRunning}, enplace.Page{})
+	if err != nil {
+		return fmt.Errorf("settling interrupted tasks: %w", err)
+	}
+	for _, rec := range running.Items {
+		now := s.cfg.Now().UTC()
+		if _, err := s.cfg.Store.UpdateTask(ctx, rec.ID, func(t *store.TaskRecord) error {
+			t.Status, t.Error, t.EndedAt = enplace.TaskFailed, errClosing, &now
+			return nil
+		}); err != nil {
+			return fmt.Errorf("settling task %s: %w", rec.ID, err)
+		}
+		s.cfg.Logger.Warn("task interrupted by a restart", "task", rec.ID)
+	}
+	queued, err := s.cfg.Store.ListTasks(ctx, store.TaskFilter{Status: enplace.TaskQueued}, enplace.Page{})
+	if err != nil {
+		return fmt.Errorf("finding queued tasks: %w", err)
+	}
+	s.mu.Lock()
+	for _, rec := range queued.Items {
+		s.waiting = append(s.waiting, rec.ID)
+	}
+	s.mu.Unlock()
+	s.admit()
+	s.done.Go(s.collect)
+	return nil
 }
 
-// Archive gives the working directory as an uncompressed tar.
-func (s *Service) Archive(ctx context.Context, c enplace.Caller, id string) (io.ReadCloser, error) {
-	panic("todo")
+// Close interrupts the running tasks and returns when they are recorded.
+func (s *Service) Close() {
+	s.stop(errClosing)
+	s.done.Wait()
 }
 
-// Exec runs a command in a running task. With each, output goes there as it comes and the result holds none; an error of
-// each kills the command.
-func (s *Service) Exec(ctx context.Context, c enplace.Caller, id string, in enplace.ExecRequest, each func(enplace.ExecEvent) error) (enplace.ExecResult, error) {
-	panic("todo")
+// collect drops the logs and files of tasks whose retention is over, once an hour.
+func (s *Service) collect() {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		if err := s.Collect(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.cfg.Logger.Error("collecting old tasks", "err", err)
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
-// Dial opens an SSH connection to the guest of a running task.
-func (s *Service) Dial(ctx context.Context, c enplace.Caller, id string) (net.Conn, error) {
-	panic("todo")
+// Collect drops the logs and files of tasks that ended longer ago than the retention. Their records stay.
+func (s *Service) Collect(ctx context.Context) error {
+	old, err := s.cfg.Store.ListTasks(ctx, store.TaskFilter{EndedBefore: s.cfg.Now().Add(-s.cfg.Retention), NotPurged: true}, enplace.Page{})
+	if err != nil {
+		return err
+	}
+	for _, rec := range old.Items {
+		if err := s.cfg.Runtime.Discard(ctx, rec.ID); err != nil {
+			return fmt.Errorf("dropping the files of %s: %w", rec.ID, err)
+		}
+		if err := os.RemoveAll(s.logPath(rec.ID)); err != nil {
+			return fmt.Errorf("dropping the log of %s: %w", rec.ID, err)
+		}
+		if _, err := s.cfg.Store.UpdateTask(ctx, rec.ID, func(t *store.TaskRecord) error { t.Purged = true; return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) logPath(id string) string { return filepath.Join(s.cfg.LogDir, id+".log") }
+
+// load gives a task that the caller may do an action to.
+func (s *Service) load(ctx context.Context, c enplace.Caller, a access.Action, id string) (store.TaskRecord, error) {
+	t := access.Thing{What: "task", ID: id}
+	if !enplace.ValidID(enplace.PrefixTask, id) {
+		return store.TaskRecord{}, access.Unknown(t)
+	}
+	rec, err := s.cfg.Store.Task(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.TaskRecord{}, access.Unknown(t)
+	}
+	if err != nil {
+		return store.TaskRecord{}, err
+	}
+	t.Owner, t.Harness, t.Environment = rec.Owner, rec.Metadata.Harness, rec.Metadata.Environment
+	return rec, access.Check(c, a, t)
 }

@@ -1,0 +1,323 @@
+// Package build is the engine under versions and bundles alike: it claims a queued build, gives it a log, a deadline and
+// sandboxes, runs its steps or takes their results from the step cache, and records how it ended. What the steps are is the
+// business of the capability above, given as a Recipe.
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"enplace"
+	"enplace/internal/image"
+	"enplace/internal/redact"
+	"enplace/internal/sandbox"
+	"enplace/internal/store"
+	"enplace/internal/transcript"
+	"enplace/internal/watch"
+)
+
+// Recipe makes a version by the steps of a run. Its error ends the build: an *enplace.Failure as it is, anything else as
+// an internal failure that is logged.
+type Recipe func(ctx context.Context, r *Run) (*enplace.Version, error)
+
+// Store is what the queue needs of the store.
+type Store interface {
+	store.Builds
+	store.StepCache
+}
+
+// Config is what a Queue needs. All fields but Workers and Limits are required.
+type Config struct {
+	Store   Store
+	Runtime sandbox.Runtime
+	Images  *image.Store
+	Dir     string // where logs are kept
+	Recipe  Recipe
+	Redact  *redact.Redactor
+	Logger  *slog.Logger
+	Now     func() time.Time
+	Workers int            // builds at once; 2 unless set
+	Limits  enplace.Limits // of each sandbox; enplace.DefaultBuildLimits for each field that is zero
+}
+
+// Queue runs the builds that the store has queued. It is safe for concurrent use.
+type Queue struct {
+	cfg  Config
+	hub  watch.Hub
+	wake chan struct{}
+	stop context.CancelCauseFunc
+	done sync.WaitGroup
+
+	mu      sync.Mutex
+	running map[string]context.CancelCauseFunc
+}
+
+// Causes of a build's end, as context causes.
+var (
+	errCancelled = &enplace.Failure{Reason: enplace.ReasonCancelled, Message: "the build was cancelled"}
+	errClosing   = &enplace.Failure{Reason: enplace.ReasonInterrupted, Message: "the server stopped while the build ran", Fixes: []string{"build again"}}
+	errLease     = &enplace.Failure{Reason: enplace.ReasonInterrupted, Message: "another worker took the build over", Fixes: []string{"build again"}}
+)
+
+const (
+	lease     = 30 * time.Second
+	sweep     = 10 * time.Second // how often a worker looks without being woken: a queue that another process filled
+	logSuffix = ".log"
+)
+
+// New makes a Queue. Start runs it.
+func New(cfg Config) *Queue {
+	if cfg.Workers == 0 {
+		cfg.Workers = 2
+	}
+	cfg.Limits = cfg.Limits.Or(enplace.DefaultBuildLimits)
+	return &Queue{cfg: cfg, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}}
+}
+
+// Start ends as interrupted what an earlier process left running, then claims builds until Close.
+func (q *Queue) Start(ctx context.Context) error {
+	lost, err := q.cfg.Store.InterruptBuilds(ctx, q.cfg.Now())
+	if err != nil {
+		return fmt.Errorf("settling interrupted builds: %w", err)
+	}
+	for _, b := range lost {
+		q.cfg.Logger.Warn("build interrupted by a restart", "environment", b.Environment, "build", b.N)
+	}
+	ctx, q.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	for i := range q.cfg.Workers {
+		q.done.Go(func() { q.work(ctx, fmt.Sprintf("worker-%d-%d", os.Getpid(), i)) })
+	}
+	return nil
+}
+
+// Close interrupts what runs and returns when every worker has stopped.
+func (q *Queue) Close() {
+	if q.stop != nil {
+		q.stop(errClosing)
+		q.done.Wait()
+	}
+}
+
+// Wake tells the workers that a build was queued.
+func (q *Queue) Wake() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Cancel stops a running build of this process at once. The store's mark, which the caller sets, stops any other.
+func (q *Queue) Cancel(environment string, n int) {
+	q.mu.Lock()
+	cancel := q.running[key(environment, n)]
+	q.mu.Unlock()
+	if cancel != nil {
+		cancel(errCancelled)
+	}
+	q.hub.Notify(key(environment, n))
+}
+
+// Wait gives the build, once it has ended or when the time is up.
+func (q *Queue) Wait(ctx context.Context, environment string, n int, limit time.Duration) (enplace.Build, error) {
+	var b enplace.Build
+	err := q.hub.Until(ctx, key(environment, n), limit, func() (bool, error) {
+		rec, err := q.cfg.Store.Build(ctx, environment, n)
+		b = rec.Build
+		return b.Status.Ended(), err
+	})
+	if b.Status == enplace.BuildRunning && b.StartedAt != nil {
+		b.ElapsedMS = q.cfg.Now().Sub(*b.StartedAt).Milliseconds()
+	}
+	return b, err
+}
+
+// Log opens the log of a build that has started; os.ErrNotExist before.
+func (q *Queue) Log(environment string, n int) (*transcript.Reader, error) {
+	return transcript.Open(q.logPath(environment, n))
+}
+
+// WaitStarted returns when the build has left the queue, so that it has a log, or its state is final.
+func (q *Queue) WaitStarted(ctx context.Context, environment string, n int) error {
+	return q.hub.Until(ctx, key(environment, n), enplace.MaxBuildDuration, func() (bool, error) {
+		rec, err := q.cfg.Store.Build(ctx, environment, n)
+		return rec.Status != enplace.BuildQueued, err
+	})
+}
+
+// DropLogs removes the logs of an environment's builds.
+func (q *Queue) DropLogs(environment string) error {
+	return os.RemoveAll(filepath.Join(q.cfg.Dir, environment))
+}
+
+func (q *Queue) logPath(environment string, n int) string {
+	return filepath.Join(q.cfg.Dir, environment, fmt.Sprint(n)+logSuffix)
+}
+
+func key(environment string, n int) string { return fmt.Sprintf("%s/%d", environment, n) }
+
+func (q *Queue) work(ctx context.Context, worker string) {
+	tick := time.NewTicker(sweep)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		rec, ok, err := q.cfg.Store.ClaimBuild(ctx, worker, q.cfg.Now(), lease)
+		if err != nil && ctx.Err() == nil {
+			q.cfg.Logger.Error("claiming a build", "err", err)
+		}
+		if ok {
+			q.Wake() // there may be more, for another worker
+			q.run(ctx, worker, rec)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-q.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// run runs one claimed build to its end.
+func (q *Queue) run(ctx context.Context, worker string, rec store.BuildRecord) {
+	k := key(rec.Environment, rec.N)
+	log := q.cfg.Logger.With("environment", rec.Environment, "build", rec.N)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ctx, stopClock := context.WithTimeoutCause(ctx, q.cfg.Limits.Timeout(), &enplace.Failure{
+		Reason: enplace.ReasonTimeout, Message: fmt.Sprintf("the build ran for %s, the limit", q.cfg.Limits.Timeout()),
+		Fixes: []string{"declare fewer packages, or pin versions that have wheels"},
+	})
+	defer stopClock()
+
+	q.mu.Lock()
+	q.running[k] = cancel
+	q.mu.Unlock()
+	defer func() {
+		q.mu.Lock()
+		delete(q.running, k)
+		q.mu.Unlock()
+		q.hub.Notify(k)
+	}()
+	go q.renew(ctx, cancel, worker, rec)
+
+	end := enplace.Build{Environment: rec.Environment, N: rec.N, Status: enplace.BuildSucceeded}
+	r, err := q.open(rec)
+	var version *enplace.Version
+	if err == nil {
+		q.hub.Notify(k)
+		log.Info("build started")
+		version, err = q.cook(ctx, r)
+	}
+	if err != nil {
+		version = nil
+		end.Error = q.failure(ctx, err, log)
+		end.Status = statusOf(end.Error.Reason)
+	}
+	q.finish(ctx, r, rec, end, version, log)
+}
+
+// cook calls the recipe and turns a panic into an error, so that one build never takes the server along.
+func (q *Queue) cook(ctx context.Context, r *Run) (v *enplace.Version, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the recipe panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return q.cfg.Recipe(ctx, r)
+}
+
+func (q *Queue) finish(ctx context.Context, r *Run, rec store.BuildRecord, end enplace.Build, version *enplace.Version, log *slog.Logger) {
+	now := q.cfg.Now()
+	end.EndedAt = &now
+	if r != nil {
+		end.Steps, end.Step, end.Warnings = r.closeSteps(end.Error)
+	}
+	// What is acknowledged must be recorded, also when the server is closing.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	b, activated, err := q.cfg.Store.FinishBuild(ctx, rec.Environment, rec.N, end, version)
+	if err != nil {
+		log.Error("recording the end of a build", "err", err)
+	}
+	if r == nil {
+		return
+	}
+	switch {
+	case end.Error != nil:
+		r.Log.Note("%s: %s", end.Status, end.Error.Message)
+		for _, f := range end.Error.Fixes {
+			r.Log.Note("what to do: %s", f)
+		}
+	case err == nil && b.Version != nil && activated:
+		r.Log.Note("version %d is ready and active (%s)", *b.Version, elapsed(b.ElapsedMS))
+	case err == nil && b.Version != nil:
+		r.Log.Note("version %d is ready; another version was activated meanwhile and stays active", *b.Version)
+	}
+	if err := r.Log.Close(); err != nil {
+		log.Error("closing the log of a build", "err", err)
+	}
+	log.Info("build ended", "status", end.Status, "elapsed_ms", b.ElapsedMS)
+}
+
+// renew keeps the lease, and hears of a cancel that another process asked for.
+func (q *Queue) renew(ctx context.Context, cancel context.CancelCauseFunc, worker string, rec store.BuildRecord) {
+	tick := time.NewTicker(lease / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asked, err := q.cfg.Store.RenewBuild(ctx, rec.Environment, rec.N, worker, q.cfg.Now().Add(lease))
+		switch {
+		case errors.Is(err, store.ErrConflict):
+			cancel(errLease)
+		case asked:
+			cancel(errCancelled)
+		}
+	}
+}
+
+// failure says why a build ended: the cause that stopped it comes before what it made fail.
+func (q *Queue) failure(ctx context.Context, err error, log *slog.Logger) *enplace.Failure {
+	var f *enplace.Failure
+	if cause := context.Cause(ctx); cause != nil && errors.As(cause, &f) {
+		return f
+	}
+	if errors.As(err, &f) {
+		return f
+	}
+	var e *enplace.Error
+	if errors.As(err, &e) && e.Kind != enplace.KindInternal {
+		log.Warn("build refused", "err", err)
+		reason := enplace.ReasonExit
+		if e.Kind == enplace.KindTooLarge {
+			reason = enplace.ReasonLimit
+		}
+		return &enplace.Failure{Reason: reason, Message: (&enplace.Error{Message: e.Message, Field: e.Field}).Error(), Fixes: e.Fixes}
+	}
+	log.Error("build failed inside", "err", err)
+	return &enplace.Failure{Reason: enplace.ReasonInterrupted, Message: "the server failed while it built; its log has the cause",
+		Fixes: []string{"build again; if it stays, run enplace doctor on the server"}}
+}
+
+func statusOf(r enplace.Reason) enplace.BuildStatus {
+	switch r {
+	case enplace.ReasonCancelled:
+		return enplace.BuildCancelled
+	case enplace.ReasonInterrupted:
+		return enplace.BuildInterrupted
+	}
+	return enplace.BuildFailed
+}
+
+func elapsed(ms int64) string {
+	return (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond).String()
+}

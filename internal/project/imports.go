@@ -1,0 +1,123 @@
+package project
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"enplace"
+	"enplace/internal/access"
+	"enplace/internal/sandbox"
+	"enplace/internal/source"
+	"enplace/internal/store"
+)
+
+// gitDeadline bounds a git import.
+const gitDeadline = 10 * time.Minute
+
+// ImportArchive replaces the tree by an archive, or merges it in. The format is found out by the first bytes.
+func (s *Service) ImportArchive(ctx context.Context, c enplace.Caller, id string, archive io.Reader, o ImportOptions) (enplace.ImportReport, error) {
+	if _, err := s.load(ctx, c, access.Write, id); err != nil {
+		return enplace.ImportReport{}, err
+	}
+	return s.importTree(ctx, c, id, o, "archive", func(k source.Sink) (source.Result, error) {
+		return source.Archive(ctx, archive, k, s.cfg.Scratch)
+	})
+}
+
+// ImportGit does the same from a git repository. Git runs in a sandbox of its own.
+func (s *Service) ImportGit(ctx context.Context, c enplace.Caller, id string, g enplace.GitSource, o ImportOptions) (enplace.ImportReport, error) {
+	if _, err := s.load(ctx, c, access.Write, id); err != nil {
+		return enplace.ImportReport{}, err
+	}
+	opts := source.GitOptions{AllowHTTP: s.cfg.GitHTTP}
+	if err := source.CheckGit(g, opts); err != nil {
+		return enplace.ImportReport{}, err
+	}
+	b, ok := s.cfg.Base()
+	if !ok {
+		return enplace.ImportReport{}, noBase()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, gitDeadline, enplace.Errorf(enplace.KindUpstream, "the repository did not arrive within %s; try again, or import an archive of it", gitDeadline))
+	defer cancel()
+	now := s.cfg.Now()
+	box, err := s.cfg.Runtime.Start(ctx, sandbox.Spec{
+		ID: enplace.NewID("git", now), Root: []enplace.Digest{b.Digest},
+		Limits: enplace.Limits{DiskMiB: enplace.DefaultTaskLimits.DiskMiB}.Or(enplace.DefaultTaskLimits), Egress: s.cfg.GitEgress,
+	})
+	if err != nil {
+		return enplace.ImportReport{}, fmt.Errorf("starting the sandbox of a git import: %w", err)
+	}
+	defer func() {
+		if err := box.Stop(context.WithoutCancel(ctx)); err != nil {
+			s.cfg.Logger.Error("stopping the sandbox of a git import", "err", err)
+		}
+	}()
+	run := func(ctx context.Context, argv, env []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+		exit, err := box.Exec(ctx, sandbox.Command{Argv: argv, Env: append(sandbox.BaseEnv(), env...), Dir: enplace.WorkDir,
+			Stdin: stdin, Stdout: stdout, Stderr: stderr})
+		return exit.Code, err
+	}
+	report, err := s.importTree(ctx, c, id, o, "git", func(k source.Sink) (source.Result, error) {
+		return source.Git(ctx, run, g, k, opts)
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return report, err
+}
+
+// importTree reads a source into blobs, and then changes the tree in one transaction, or not at all.
+func (s *Service) importTree(ctx context.Context, c enplace.Caller, id string, o ImportOptions, from string, read func(source.Sink) (source.Result, error)) (enplace.ImportReport, error) {
+	batch, err := s.cfg.Blobs.Batch(ctx)
+	if err != nil {
+		return enplace.ImportReport{}, fmt.Errorf("starting an import: %w", err)
+	}
+	defer batch.Discard()
+	res, err := read(sink{batch})
+	if err != nil {
+		return enplace.ImportReport{}, err
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return enplace.ImportReport{}, err
+	}
+	err = s.cfg.Store.EditTree(ctx, id, s.cfg.Now().UTC(), func(t store.Tree) error {
+		if !o.Merge {
+			if _, err := t.Clear(); err != nil {
+				return err
+			}
+		}
+		for _, e := range res.Entries {
+			if o.Merge {
+				if err := checkClash(t, e.Path); err != nil {
+					return err
+				}
+			}
+			if err := t.Put(e); err != nil {
+				return err
+			}
+		}
+		if err := t.SetInfo(store.TreeInfo{Commit: res.Report.Commit, Describe: res.Report.Describe}); err != nil {
+			return err
+		}
+		return checkTotals(t)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return enplace.ImportReport{}, access.Unknown(access.Thing{What: "environment", ID: id})
+	}
+	if err != nil {
+		return enplace.ImportReport{}, err
+	}
+	res.Report.Replaced = !o.Merge
+	s.cfg.Audit.Record(ctx, c, "environment.import", id, map[string]any{
+		"from": from, "files": res.Report.Imported, "bytes": res.Report.Bytes, "commit": res.Report.Commit, "replaced": !o.Merge,
+	})
+	return res.Report, nil
+}
+
+func noBase() error {
+	return enplace.Errorf(enplace.KindUnavailable, "the base system is not there yet").
+		WithFix("wait for /readyz, or run enplace base build on the server")
+}

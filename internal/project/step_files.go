@@ -1,0 +1,73 @@
+package project
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"enplace"
+	"enplace/internal/build"
+)
+
+// stepFiles installs the project itself, where it says how it is built: without its dependencies, which are there. A project
+// that cannot be built is no reason to have no version: its dependencies stay, and a warning says so.
+func (p *plan) stepFiles(ctx context.Context) (build.Outcome, error) {
+	if !p.python.Buildable {
+		return build.Skipped, nil
+	}
+	var found pythonFindings
+	res, outcome, err := p.run.Layer(ctx, build.Layer{
+		Key: p.key(enplace.StepFiles, map[string]any{
+			"rule": p.python, "below": p.projectImages(), "describe": p.run.Spec.Tree.Describe, "pip": p.run.Spec.Packages.Pip, "index": p.pipIndex(),
+		}),
+		Spec: p.spec(true, true), Capture: p.root, Exclude: onlyInstalled(".venv", ".cache"),
+		Run: func(ctx context.Context, sh *build.Shell) (any, error) { return p.installProject(ctx, sh) },
+	}, &found)
+	if err != nil {
+		return "", err
+	}
+	p.layer(enplace.StepFiles, res.Image, res.Bytes)
+	p.keepPython(found)
+	return outcome, nil
+}
+
+func (p *plan) installProject(ctx context.Context, sh *build.Shell) (any, error) {
+	args := []string{"pip", "install", "."}
+	switch {
+	case p.python.UVLock:
+		args = []string{"sync", "--frozen", "--inexact", "--no-editable"}
+	case p.python.PoetryLock, p.python.Pyproject:
+		args = []string{"pip", "install", "--no-deps", "."}
+	}
+	cmd := p.uv(args...)
+	if !p.isFile("PKG-INFO") { // a source distribution knows its version; a checkout without .git does not
+		version := pretendVersion(p.run.Spec.Tree.Describe)
+		sh.Note("there is no git history here, so version %s is given to a project that takes its version from git", version)
+		cmd.Env = append(cmd.Env, "SETUPTOOLS_SCM_PRETEND_VERSION="+version, "PDM_BUILD_SCM_VERSION="+version, "POETRY_DYNAMIC_VERSIONING_BYPASS="+version)
+	}
+	var warnings []string
+	if err := sh.Do(ctx, cmd); err != nil {
+		if !build.IsExit(err) {
+			return nil, err
+		}
+		warnings = append(warnings, fmt.Sprintf("the project itself could not be installed, only its dependencies are there (%v); set PYTHONPATH to %s in tasks that import it", err, p.root))
+	}
+	return p.inspectPython(ctx, sh, warnings)
+}
+
+// pretendVersion turns what git describe said into a version. Source: PEP 440, and the scheme of setuptools-scm.
+func pretendVersion(describe string) string {
+	tag, distance, commit := describe, "0", ""
+	if parts := strings.Split(describe, "-"); len(parts) >= 3 && strings.HasPrefix(parts[len(parts)-1], "g") {
+		tag = strings.Join(parts[:len(parts)-2], "-")
+		distance, commit = parts[len(parts)-2], parts[len(parts)-1]
+	}
+	tag = strings.TrimPrefix(tag, "v")
+	if tag == "" || strings.Trim(tag, "0123456789.") != "" {
+		return "0.0.0"
+	}
+	if distance == "0" {
+		return tag
+	}
+	return tag + ".post" + distance + "+" + commit
+}

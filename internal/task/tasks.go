@@ -1,0 +1,325 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"enplace"
+	"enplace/internal/access"
+	"enplace/internal/store"
+	"enplace/internal/transcript"
+)
+
+// Create records a task and starts it, or queues it when every place is taken. It reads the version that is active now,
+// whatever is activated later.
+func (s *Service) Create(ctx context.Context, c enplace.Caller, in CreateTask) (enplace.Task, error) {
+	h, err := s.harness(ctx, c, access.Run, in.Metadata.Harness)
+	if err != nil {
+		return enplace.Task{}, err
+	}
+	rec, err := s.prepare(ctx, c, h, in)
+	if err != nil {
+		return enplace.Task{}, err
+	}
+	var want *enplace.Version
+	if n := in.Metadata.EnvironmentVersion; n != nil {
+		v, err := s.cfg.Store.Version(ctx, rec.Metadata.Environment, *n)
+		if errors.Is(err, store.ErrNotFound) {
+			return enplace.Task{}, enplace.Invalidf("the environment has no version %d", *n).WithField("metadata.environment_version")
+		}
+		if err != nil {
+			return enplace.Task{}, err
+		}
+		want = &v
+	}
+
+	place, ok := s.reserve(rec.ID)
+	if !ok && s.full() {
+		return enplace.Task{}, enplace.Errorf(enplace.KindBusy, "%d tasks run and %d wait, the limits of this server; try again later", s.cfg.MaxRunning, s.cfg.MaxQueued)
+	}
+	rec, err = s.cfg.Store.CreateTask(ctx, rec.Metadata.Environment, func(active enplace.Version, err error) (store.TaskRecord, error) {
+		if want != nil {
+			active, err = *want, nil
+		}
+		return pinned(rec, ok, active, err)
+	})
+	if err != nil {
+		if ok {
+			s.release(rec.ID)
+		}
+		return enplace.Task{}, err
+	}
+	if ok {
+		s.done.Go(func() { s.run(rec, place) })
+	} else {
+		s.mu.Lock()
+		s.waiting = append(s.waiting, rec.ID)
+		s.mu.Unlock()
+		s.admit()
+	}
+	s.cfg.Audit.Record(ctx, c, "task.create", rec.ID, map[string]any{"harness": rec.Metadata.Harness, "environment": rec.Metadata.Environment, "version": rec.Metadata.EnvironmentVersion})
+	return rec.Task, nil
+}
+
+// prepare makes the record of a task, but for the version that it reads.
+func (s *Service) prepare(ctx context.Context, c enplace.Caller, h enplace.Harness, in CreateTask) (store.TaskRecord, error) {
+	if len(in.Input) > enplace.MaxInputBytes {
+		return store.TaskRecord{}, enplace.TooLargef("has %d bytes; the limit is %d", len(in.Input), enplace.MaxInputBytes).WithField("input")
+	}
+	if err := in.Limits.Check(); err != nil {
+		return store.TaskRecord{}, err
+	}
+	environment := in.Metadata.Environment
+	if environment == "" {
+		environment = h.Environment
+	}
+	now := s.cfg.Now().UTC()
+	rec := store.TaskRecord{
+		Task: enplace.Task{
+			ID: enplace.NewID(enplace.PrefixTask, now), Status: enplace.TaskQueued, Open: len(h.Command) == 0, Owner: c.Name(), CreatedAt: now,
+			Limits:   in.Limits.Or(h.Limits).Or(enplace.DefaultTaskLimits),
+			Metadata: enplace.TaskMetadata{Harness: h.ID, Environment: environment},
+		},
+		Command: h.Command, Instructions: h.Instructions, Egress: enplace.Egress{Policy: enplace.EgressNone}, Input: in.Input,
+	}
+	if h.Egress != nil {
+		rec.Egress = *h.Egress
+	}
+	switch {
+	case environment != "":
+		through := ""
+		if h.Environment == environment {
+			through = h.ID
+		}
+		e, err := s.environment(ctx, c, access.Read, environment, through)
+		if err != nil {
+			return store.TaskRecord{}, err
+		}
+		rec.Slug = e.Slug
+	case in.Metadata.EnvironmentVersion != nil:
+		return store.TaskRecord{}, enplace.Invalidf("goes with an environment only").WithField("metadata.environment_version")
+	}
+	return rec, nil
+}
+
+// pinned completes a record with the version that it will read, whatever happens to the environment later.
+func pinned(rec store.TaskRecord, admitted bool, v enplace.Version, err error) (store.TaskRecord, error) {
+	if rec.Metadata.Environment != "" {
+		if errors.Is(err, store.ErrNotFound) {
+			return rec, enplace.Conflictf("the environment %s has no version yet, so there is nothing to run on", rec.Metadata.Environment).
+				WithFix("build it: POST /v1/environments/%s/build", rec.Metadata.Environment)
+		}
+		if err != nil {
+			return rec, err
+		}
+		rec.Metadata.EnvironmentVersion, rec.Metadata.EnvironmentDigest, rec.Manifest = &v.N, v.Digest, &v.Manifest
+	}
+	if admitted {
+		now := rec.CreatedAt
+		rec.Status, rec.StartedAt = enplace.TaskRunning, &now
+	}
+	return rec, nil
+}
+
+// reserve takes a place for a task, unless all are taken or others wait.
+func (s *Service) reserve(id string) (*live, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.live) >= s.cfg.MaxRunning || len(s.waiting) > 0 {
+		return nil, false
+	}
+	return s.place(id), true
+}
+
+func (s *Service) place(id string) *live {
+	l := &live{ready: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancelCause(s.ctx)
+	s.live[id] = l
+	return l
+}
+
+func (s *Service) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting) >= s.cfg.MaxQueued
+}
+
+func (s *Service) release(id string) {
+	s.mu.Lock()
+	delete(s.live, id)
+	s.mu.Unlock()
+	s.hub.Notify(id)
+	s.admit()
+}
+
+// admit gives free places to waiting tasks, oldest first.
+func (s *Service) admit() {
+	for s.ctx.Err() == nil {
+		s.mu.Lock()
+		if len(s.waiting) == 0 || len(s.live) >= s.cfg.MaxRunning {
+			s.mu.Unlock()
+			return
+		}
+		id := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		place := s.place(id)
+		s.mu.Unlock()
+
+		now := s.cfg.Now().UTC()
+		rec, err := s.cfg.Store.UpdateTask(s.ctx, id, func(t *store.TaskRecord) error {
+			if t.Status != enplace.TaskQueued {
+				return store.ErrConflict
+			}
+			t.Status, t.StartedAt = enplace.TaskRunning, &now
+			return nil
+		})
+		if err != nil {
+			if !errors.Is(err, store.ErrConflict) {
+				s.cfg.Logger.Error("admitting a task", "task", id, "err", err)
+			}
+			s.mu.Lock()
+			delete(s.live, id)
+			s.mu.Unlock()
+			continue
+		}
+		s.done.Go(func() { s.run(rec, place) })
+	}
+}
+
+// List gives the tasks that the caller may know of, newest first.
+func (s *Service) List(ctx context.Context, c enplace.Caller, f Filter, p enplace.Page) (enplace.List[enplace.Task], error) {
+	sf := store.TaskFilter{Harness: f.Harness, Environment: f.Environment, Status: f.Status}
+	out := enplace.List[enplace.Task]{Items: []enplace.Task{}}
+	switch c.Kind {
+	case enplace.KeyPerson:
+		sf.Owner = c.Name()
+	case enplace.KeyHarness:
+		if f.Harness != "" && f.Harness != c.Subject {
+			return out, nil
+		}
+		sf.Harness = c.Subject
+	case enplace.KeyAgent:
+		rec, err := s.load(ctx, c, access.Read, c.Subject)
+		if err == nil {
+			out.Items = append(out.Items, rec.Task)
+		}
+		return out, nil
+	}
+	l, err := s.cfg.Store.ListTasks(ctx, sf, p)
+	for _, rec := range l.Items {
+		out.Items = append(out.Items, rec.Task)
+	}
+	out.Next = l.Next
+	return out, err
+}
+
+// Get gives a task, once it has ended or when the wait is over.
+func (s *Service) Get(ctx context.Context, c enplace.Caller, id string, wait time.Duration) (enplace.Task, error) {
+	rec, err := s.load(ctx, c, access.Read, id)
+	if err != nil || wait <= 0 || rec.Status.Ended() {
+		return rec.Task, err
+	}
+	err = s.hub.Until(ctx, id, min(wait, enplace.MaxWait), func() (bool, error) {
+		var err error
+		rec, err = s.cfg.Store.Task(ctx, id)
+		return rec.Status.Ended(), err
+	})
+	return rec.Task, err
+}
+
+// Cancel stops a task with everything it started, and gives it once it has stopped.
+func (s *Service) Cancel(ctx context.Context, c enplace.Caller, id string) (enplace.Task, error) {
+	rec, err := s.load(ctx, c, access.Write, id)
+	if err != nil {
+		return enplace.Task{}, err
+	}
+	if rec.Status.Ended() {
+		return enplace.Task{}, enplace.Conflictf("the task has ended: %s", rec.Status)
+	}
+	if s.unqueue(id) {
+		now := s.cfg.Now().UTC()
+		rec, err = s.cfg.Store.UpdateTask(ctx, id, func(t *store.TaskRecord) error {
+			t.Status, t.Error, t.EndedAt = enplace.TaskCancelled, errCancelled, &now
+			return nil
+		})
+		if err != nil {
+			return enplace.Task{}, err
+		}
+		s.hub.Notify(id)
+	} else {
+		s.mu.Lock()
+		l := s.live[id]
+		s.mu.Unlock()
+		if l != nil {
+			l.cancel(errCancelled)
+		}
+	}
+	s.cfg.Audit.Record(ctx, c, "task.cancel", id, nil)
+	return s.Get(ctx, c, id, 30*time.Second)
+}
+
+func (s *Service) unqueue(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.waiting, id)
+	if i < 0 {
+		return false
+	}
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	return true
+}
+
+// Log opens the log of a task, waiting for one that is queued to start. The caller closes the reader.
+func (s *Service) Log(ctx context.Context, c enplace.Caller, id string) (*transcript.Reader, error) {
+	rec, err := s.load(ctx, c, access.Read, id)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Purged {
+		return nil, purged(rec)
+	}
+	if !rec.Status.Ended() {
+		if _, err := s.await(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	r, err := transcript.Open(s.logPath(id))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, enplace.NotFoundf("the task ended before it had a log")
+	}
+	return r, err
+}
+
+func purged(rec store.TaskRecord) error {
+	return enplace.NotFoundf("the log and files of task %s were collected; they are kept for a limited time", rec.ID)
+}
+
+// await gives a running task once its sandbox is there. Of one that ended it gives nil.
+func (s *Service) await(ctx context.Context, id string) (*live, error) {
+	var l *live
+	err := s.hub.Until(ctx, id, enplace.MaxWait, func() (bool, error) {
+		s.mu.Lock()
+		l = s.live[id]
+		s.mu.Unlock()
+		if l != nil {
+			return true, nil
+		}
+		rec, err := s.cfg.Store.Task(ctx, id)
+		return rec.Status.Ended(), err
+	})
+	if err != nil || l == nil {
+		return nil, err
+	}
+	select {
+	case <-l.ready:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if l.box == nil {
+		return nil, nil
+	}
+	return l, nil
+}
