@@ -36,7 +36,7 @@ func (q *Queue) open(rec store.BuildRecord) (*Run, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of logs: %w", err)
 	}
-	log, err := transcript.Create(path, enplace.MaxLogBytes, q.cfg.Redact.Bytes)
+	log, err := transcript.Create(path, enplace.MaxLogBytes, q.cfg.Redact.Lines())
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"enplace"
@@ -66,6 +67,8 @@ type Registries struct {
 type Service struct {
 	cfg   Config
 	queue *build.Queue
+	stop  context.CancelFunc
+	done  sync.WaitGroup
 }
 
 // New makes a Service. Start runs its builds.
@@ -84,11 +87,24 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Start settles the builds of an earlier process and runs those that are queued.
-func (s *Service) Start(ctx context.Context) error { return s.queue.Start(ctx) }
+// Start settles the builds of an earlier process, runs those that are queued, and collects garbage now and then.
+func (s *Service) Start(ctx context.Context) error {
+	if err := s.queue.Start(ctx); err != nil {
+		return err
+	}
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.done.Go(func() { s.collectLoop(ctx) })
+	return nil
+}
 
 // Close interrupts the running builds.
-func (s *Service) Close() { s.queue.Close() }
+func (s *Service) Close() {
+	if s.stop != nil {
+		s.stop()
+	}
+	s.done.Wait()
+	s.queue.Close()
+}
 
 // load gives an environment that the caller may do an action to.
 func (s *Service) load(ctx context.Context, c enplace.Caller, a access.Action, id string) (enplace.Environment, error) {

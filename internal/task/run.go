@@ -53,7 +53,7 @@ type ending struct {
 
 // execute starts the sandbox, runs the command or holds it open, and stops it.
 func (s *Service) execute(ctx context.Context, rec *store.TaskRecord, place *live, began time.Time, log *slog.Logger) (end ending) {
-	out, err := transcript.Create(s.logPath(rec.ID), enplace.MaxLogBytes, s.cfg.Redact.Bytes)
+	out, err := transcript.Create(s.logPath(rec.ID), enplace.MaxLogBytes, s.cfg.Redact.Lines())
 	if err != nil {
 		close(place.ready)
 		log.Error("opening the log of a task", "err", err)

@@ -160,16 +160,21 @@ func (s *Store) TreeInfo(ctx context.Context, id string) (info store.TreeInfo, e
 
 // BlobDigests gives the digests that trees and snapshots need, from one state of the database: a file may move from a tree
 // to a snapshot between two.
-func (s *Store) BlobDigests(ctx context.Context, each func(enplace.Digest)) error {
+func (s *Store) BlobDigests(ctx context.Context, each func(d enplace.Digest, snapshot bool)) error {
 	return s.view(ctx, func(q *db.Queries) error {
 		trees, err := q.TreeDigests(ctx)
 		snapshots, err2 := q.Snapshots(ctx)
 		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
-		for _, d := range append(trees, snapshots...) {
+		for _, d := range trees {
 			if d != "" {
-				each(enplace.Digest(d))
+				each(enplace.Digest(d), false)
+			}
+		}
+		for _, d := range snapshots {
+			if d != "" {
+				each(enplace.Digest(d), true)
 			}
 		}
 		return nil
