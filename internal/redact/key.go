@@ -15,8 +15,10 @@ func privateKey(p []byte, at, body int) (int, int) {
 	if label < 0 || bytes.IndexByte(p[body:body+label], '\n') >= 0 {
 		return 0, 0
 	}
-	i := body + label + len("PRIVATE KEY")
-	if end := bytes.Index(p[i:min(len(p), i+keyBytes)], []byte(keyEnd)); end >= 0 {
+	i := run(p, body+label, func(c byte) bool { return c == ' ' || c >= 'A' && c <= 'Z' })
+	i = run(p, i, dash)
+	// The next dashes are the end, or there is none: a search beyond them would cost its length at every beginning.
+	if end := bytes.Index(p[i:min(len(p), i+keyBytes)], []byte("-----")); end >= 0 && bytes.HasPrefix(p[i+end:], []byte(keyEnd)) {
 		return at, endOfKey(p, i+end)
 	}
 	i = run(p, i, word)
@@ -29,6 +31,8 @@ func privateKey(p []byte, at, body int) (int, int) {
 	}
 	return at, min(i, len(p))
 }
+
+func dash(c byte) bool { return c == '-' }
 
 // endOfKey gives the end of the -----END …----- that begins at i.
 func endOfKey(p []byte, i int) int {

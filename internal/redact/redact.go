@@ -73,11 +73,13 @@ func (r *Redactor) Bytes(p []byte) []byte {
 // tried, lest a hostile line cost more than its length; a known value may begin there and reach beyond.
 func (r *Redactor) find(p []byte, spans []span) []span {
 	quiet := 0
-	for i := 0; i+1 < len(p); i++ {
-		w := int(p[i])<<8 | int(p[i+1])
-		if r.starts[w>>6]&(1<<(w&63)) == 0 {
+	var pair uint16 // the byte before and this one
+	for next, c := range p {
+		pair = pair<<8 | uint16(c)
+		if r.starts[pair>>6]&(1<<(pair&63)) == 0 || next == 0 {
 			continue
 		}
+		i := next - 1
 		for _, v := range r.values[p[i]] {
 			if len(v) <= len(p)-i && string(p[i:i+len(v)]) == v {
 				spans = append(spans, span{i, i, i + len(v)})
