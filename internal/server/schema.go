@@ -32,6 +32,7 @@ func newAPI(s *Server) huma.API {
 	registry := cfg.Components.Schemas
 	registry.RegisterTypeAlias(reflect.TypeFor[enplace.Egress](), reflect.TypeFor[egressSchema]())
 	registry.RegisterTypeAlias(reflect.TypeFor[enplace.Packages](), reflect.TypeFor[enplace.PackageLists]())
+	registry.RegisterTypeAlias(reflect.TypeFor[problem](), reflect.TypeFor[enplace.Problem]())
 	return humago.New(routeMux{s}, cfg)
 }
 
@@ -100,7 +101,6 @@ func finishDocument(doc *huma.OpenAPI) ([]byte, error) {
 		}
 	}
 	doc.Paths = paths
-	delete(doc.Components.Schemas.Map(), "problem")
 	b, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("writing the OpenAPI document: %w", err)

@@ -48,7 +48,9 @@ func refused(op *huma.Operation, status int, msg string, errs []error) error {
 	case status == http.StatusBadRequest:
 		return enplace.Errorf(enplace.KindMalformed, "the body is not JSON: %s", details[0].Message).WithField("body")
 	}
-	slices.SortStableFunc(details, func(a, b *huma.ErrorDetail) int { return cmp.Compare(a.Location, b.Location) })
+	slices.SortFunc(details, func(a, b *huma.ErrorDetail) int { // what could not be read comes first
+		return cmp.Or(-cmp.Compare(unexpected(a), unexpected(b)), cmp.Compare(a.Location, b.Location), cmp.Compare(a.Message, b.Message))
+	})
 	e := enplace.Invalidf("")
 	for i, d := range details {
 		field, message, malformed := readDetail(d)
@@ -65,6 +67,13 @@ func refused(op *huma.Operation, status int, msg string, errs []error) error {
 		}
 	}
 	return e
+}
+
+func unexpected(d *huma.ErrorDetail) int {
+	if d.Message == validation.MsgUnexpectedProperty {
+		return 1
+	}
+	return 0
 }
 
 // The messages of huma that name a field in their text.
