@@ -59,6 +59,8 @@ func (s *Store) remove(d enplace.Digest) (int64, error) {
 	}
 	delete(s.verified, d)
 	err := os.Remove(s.path(d))
+	unpacked := filepath.Join(s.tmp, "collected-"+d.Hex())
+	_ = os.Rename(filepath.Join(s.unpackedDir(), d.Hex()), unpacked) // under the lock, so that nobody acquires half of it
 	s.mu.Unlock()
 	if err != nil {
 		return 0, err
@@ -68,5 +70,5 @@ func (s *Store) remove(d enplace.Digest) (int64, error) {
 			return st.Size, err
 		}
 	}
-	return st.Size, os.RemoveAll(filepath.Join(s.unpackedDir(), d.Hex()))
+	return st.Size, os.RemoveAll(unpacked)
 }

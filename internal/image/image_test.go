@@ -121,6 +121,22 @@ func TestSameTreeSameDigest(t *testing.T) {
 	}
 }
 
+// Digests are part of cache keys: when an upgrade of the writer changes this one, every step of every build runs once more.
+func TestDigestIsPinned(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	info, err := s.Pack(t.Context(), fstest.MapFS{
+		"bin/tool": {Data: bytes.Repeat([]byte("tool"), 3000), Mode: 0o755},
+		"etc/conf": {Data: []byte("a=1\n"), Mode: 0o644, Sys: &image.Stat{UID: 7, GID: 70000, Xattrs: map[string][]byte{"user.x": []byte("y"), "user.a": []byte("b")}}},
+		"lib":      {Mode: fs.ModeSymlink | 0o777, Sys: &image.Stat{Link: "usr/lib"}},
+		"old":      {Mode: fs.ModeDevice | fs.ModeCharDevice, Sys: &image.Stat{}},
+	})
+	must(t, err)
+	if want := enplace.Digest("sha256:ebb9759e7b2415d7b7d149747bca46f8c172245a6104c85410d26f5c511d64ec"); info.Digest != want {
+		t.Errorf("the digest is %s, and was %s", info.Digest, want)
+	}
+}
+
 func TestConcurrentPacksOfOneTree(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t)

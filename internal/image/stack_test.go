@@ -1,6 +1,7 @@
 package image_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/fstest"
@@ -295,12 +297,64 @@ func TestNothingStaysMounted(t *testing.T) {
 
 func mountsBelow(t *testing.T, dir string) (n int) {
 	t.Helper()
-	for line := range strings.Lines(readAll(t, "/proc/self/mountinfo")) {
+	for line := range strings.Lines(readAll(t, "/proc/thread-self/mountinfo")) {
 		if strings.Contains(line, " "+dir) {
 			n++
 		}
 	}
 	return n
+}
+
+func TestConcurrentUse(t *testing.T) {
+	needRoot(t)
+	s, _ := open(t)
+	var digests []enplace.Digest
+	for i := range 20 { // more than stay mounted while idle
+		info, err := s.Pack(t.Context(), fstest.MapFS{"f": {Data: fmt.Append(nil, i)}})
+		must(t, err)
+		digests = append(digests, info.Digest)
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range digests {
+				top := (i*7 + g) % len(digests)
+				if err := useOnce(t.Context(), s, digests[i], digests[top], fmt.Sprint(top)); err != nil && i != top {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 20 {
+			if n, _, err := s.Collect(t.Context(), func(enplace.Digest) bool { return false }); n != 0 || err != nil {
+				t.Errorf("collected %d fresh images, %v", n, err)
+			}
+		}
+	})
+	wg.Wait()
+}
+
+func useOnce(ctx context.Context, s *image.Store, low, high enplace.Digest, want string) error {
+	l, err := s.Acquire(ctx, low)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	h, err := s.Acquire(ctx, high)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	m, err := image.Stack(image.StackOptions{Layers: []*image.Layer{l, h}, UserNS: -1})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if got, err := os.ReadFile(at(m, "f")); err != nil || string(got) != want {
+		return fmt.Errorf("read %q, %v; want %q", got, err, want)
+	}
+	return nil
 }
 
 func BenchmarkAcquireStack3(b *testing.B) {
