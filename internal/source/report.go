@@ -25,20 +25,25 @@ func (t *tally) add(rule, example string) {
 	t.counts = append(t.counts, enplace.Count{Rule: rule, Count: 1, Examples: []string{shown(example)}})
 }
 
-// wasWere makes the start of a sentence about some paths.
-func wasWere(paths []string) string {
+// quotedList names the first of some paths, and how many more there are.
+func quotedList(paths []string) string {
 	quoted := make([]string, 0, maxExamples)
 	for _, p := range paths[:min(len(paths), maxExamples)] {
 		quoted = append(quoted, "`"+shown(p)+"`")
 	}
 	list := strings.Join(quoted, ", ")
-	switch {
-	case len(paths) == 1:
-		return list + " was"
-	case len(paths) > maxExamples:
-		return fmt.Sprintf("%s and %d more were", list, len(paths)-maxExamples)
+	if len(paths) > maxExamples {
+		return fmt.Sprintf("%s and %d more", list, len(paths)-maxExamples)
 	}
-	return list + " were"
+	return list
+}
+
+// wasWere makes the start of a sentence about some paths.
+func wasWere(paths []string) string {
+	if len(paths) == 1 {
+		return quotedList(paths) + " was"
+	}
+	return quotedList(paths) + " were"
 }
 
 // shown makes a hostile name fit for a message: short, valid, and without what a terminal would obey.
