@@ -47,6 +47,9 @@ func New(cfg Config) (*Client, error) {
 	if cfg.HTTP != nil {
 		copied := *cfg.HTTP
 		hc = &copied
+		if hc.Transport == nil {
+			hc.Transport = http.DefaultTransport
+		}
 	}
 	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a key goes to one host
 	return &Client{base: u.String(), key: cfg.Key, http: hc}, nil

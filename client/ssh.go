@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -50,6 +51,11 @@ func (c *Client) http1() *Client {
 	t = t.Clone()
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
+	t.ForceAttemptHTTP2 = false
+	if t.TLSClientConfig == nil {
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	t.TLSClientConfig.NextProtos = []string{"http/1.1"} // a transport that was used has put h2 there
 	t.DisableKeepAlives = true
 	hc := *c.http
 	hc.Transport = t

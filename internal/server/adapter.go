@@ -64,6 +64,12 @@ func handle[I, O any](s section, route, id, text string, h func(context.Context,
 	for _, o := range opts {
 		o(&r, &op)
 	}
+	if changes(method) && !r.secret {
+		op.Parameters = []*huma.Param{{
+			Name: "Idempotency-Key", In: "header", Description: "1 to 255 printable ASCII characters, new for each request",
+			Schema: &huma.Schema{Type: huma.TypeString},
+		}}
+	}
 	s.rules[route] = r
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := h(ctx, exchangeOf(ctx).caller, in)

@@ -12,8 +12,11 @@ import (
 
 // Nothing is a body that may be left out, since there is nothing to say in it.
 type Nothing struct {
-	Body *struct{}
+	Body *Empty
 }
+
+// Empty is a JSON object without fields.
+type Empty struct{}
 
 // NumberOf names a build or a version of an environment.
 type NumberOf struct {

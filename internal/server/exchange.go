@@ -141,6 +141,9 @@ func (s *Server) finish(ex *exchange, r *http.Request, start time.Time) {
 // log writes one line. Neither the query nor any body is in it: they may hold secrets.
 func (s *Server) log(ex *exchange, r *http.Request, route string, elapsed time.Duration) {
 	level := slog.LevelInfo
+	if ex.rule.open && ex.status < 400 {
+		level = slog.LevelDebug // watchers ask every few seconds
+	}
 	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(attrs,
 		slog.String("method", r.Method), slog.String("route", route), slog.Int("status", ex.status),

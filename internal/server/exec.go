@@ -15,7 +15,7 @@ import (
 
 func (s *Server) exec(ctx context.Context, c enplace.Caller, in *struct {
 	TaskID
-	Accept string `header:"Accept" doc:"application/x-ndjson for output as it comes, one event per line"`
+	Accept string `header:"Accept" hidden:"true"`
 	JSONBody[enplace.ExecRequest]
 }) (*huma.StreamResponse, error) {
 	if wantsLines(in.Accept) {

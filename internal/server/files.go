@@ -96,7 +96,7 @@ func (s *Server) deleteFile(ctx context.Context, c enplace.Caller, in *Environme
 func (s *Server) importTree(ctx context.Context, c enplace.Caller, in *struct {
 	EnvironmentID
 	Mode        string `query:"mode" enum:"replace,merge" default:"replace" doc:"Whether files that the import does not bring are removed or stay"`
-	ContentType string `header:"Content-Type" doc:"application/json for git; an archive's format is found out by its first bytes"`
+	ContentType string `header:"Content-Type" hidden:"true"`
 }) (*One[enplace.ImportReport], error) {
 	options := project.ImportOptions{Merge: in.Mode == "merge"}
 	content := exchangeOf(ctx).content()

@@ -36,7 +36,7 @@ func (s *Server) fileRoutes(at section) {
 	handle(at, "HEAD /v1/environments/{id}/files/{path...}", "head-file", "Look at a file\nThe headers of get-file.", s.getFile, answers("200", "The file's headers"))
 	handle(at, "PUT /v1/environments/{id}/files/{path...}", "put-file", "Write a file\nThe body is its bytes. 201 when it is new. Versions already built do not change.", s.putFile, raw, limit(enplace.MaxFileBytes, "a file"))
 	handle(at, "DELETE /v1/environments/{id}/files/{path...}", "delete-file", "Delete a file\nOr a folder with all below it.", s.deleteFile)
-	handle(at, "POST /v1/environments/{id}/import", "import", "Import an archive or a git repository\nAn archive (zip, tar, tar.gz, tar.bz2, tar.xz, tar.zst) as the body, or a repository as JSON. All or nothing: a failed import leaves the tree as it was. What was skipped, renamed or unwrapped is reported.", s.importTree, raw, archive)
+	handle(at, "POST /v1/environments/{id}/import", "import", "Import an archive or a git repository\nAn archive (zip, tar, tar.gz, tar.bz2, tar.xz, tar.zst; told by its first bytes) as the body, or a repository as application/json. All or nothing: a failed import leaves the tree as it was. What was skipped, renamed or unwrapped is reported.", s.importTree, raw, archive)
 	doc := s.api.OpenAPI()
 	bytes := &huma.Schema{Type: huma.TypeString, Format: "binary"}
 	doc.Paths["/v1/environments/{id}/files/{path...}"].Put.RequestBody = streamed(s.api, "The file's bytes", map[string]*huma.Schema{"application/octet-stream": bytes})
@@ -51,7 +51,7 @@ func (s *Server) buildRoutes(at section) {
 	handle(at, "GET /v1/environments/{id}/builds", "list-builds", "List builds\nNewest first.", s.listBuilds)
 	handle(at, "GET /v1/environments/{id}/builds/{n}", "get-build", "Show a build\nWith wait, when it has ended or the time is up.", s.getBuild)
 	handle(at, "POST /v1/environments/{id}/builds/{n}/cancel", "cancel-build", "Cancel a build\nIt is stopped with everything it started.", s.cancelBuild)
-	handle(at, "GET /v1/environments/{id}/builds/{n}/log", "get-build-log", "Read or follow a build's log\nText as it is now; live with follow or as server-sent events.", s.buildLog, log)
+	handle(at, "GET /v1/environments/{id}/builds/{n}/log", "get-build-log", "Read or follow a build's log\nText as it is now, or live with follow. As text/event-stream: an event for each line, with the byte behind it as its id, and at the end one called end with the build's status.", s.buildLog, log)
 }
 
 func (s *Server) versionRoutes(at section) {
@@ -76,7 +76,7 @@ func (s *Server) taskRoutes(at section) {
 	handle(at, "GET /v1/tasks", "list-tasks", "List tasks\nNewest first.", s.listTasks)
 	handle(at, "GET /v1/tasks/{id}", "get-task", "Show a task\nWith wait, when it has ended or the time is up.", s.getTask)
 	handle(at, "POST /v1/tasks/{id}/cancel", "cancel-task", "Cancel a task\nIt is stopped with everything it started.", s.cancelTask)
-	handle(at, "GET /v1/tasks/{id}/log", "get-task-log", "Read or follow what a task prints\nText as it is now; live with follow or as server-sent events.", s.taskLog, log)
+	handle(at, "GET /v1/tasks/{id}/log", "get-task-log", "Read or follow what a task prints\nText as it is now, or live with follow. As text/event-stream: an event for each line, with the byte behind it as its id, and at the end one called end with the task's status.", s.taskLog, log)
 	handle(at, "GET /v1/tasks/{id}/files", "list-task-files", "List what a task left in its working directory\nOrdered by path.", s.listTaskFiles)
 	handle(at, "GET /v1/tasks/{id}/files/{path...}", "get-task-file", "Get a file of a task's working directory", s.getTaskFile, answers("200", "The file's bytes", "application/octet-stream"))
 	handle(at, "GET /v1/tasks/{id}/archive", "get-task-archive", "Get a task's working directory as a tar", s.taskArchive, answers("200", "A tar", "application/x-tar"))

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -81,22 +80,16 @@ func streamed(api huma.API, description string, types map[string]*huma.Schema) *
 	return &huma.RequestBody{Required: true, Description: description, Content: content}
 }
 
-// finishDocument makes what huma derived into what is served: paths as OpenAPI writes them, the problem of every
-// operation, the idempotency key of those that change something. It gives the document's bytes.
+// finishDocument makes what huma derived into what is served: paths as OpenAPI writes them, and the problem of every
+// operation. It gives the document's bytes.
 func finishDocument(doc *huma.OpenAPI) ([]byte, error) {
 	paths := make(map[string]*huma.PathItem, len(doc.Paths))
 	for path, item := range doc.Paths {
 		paths[strings.ReplaceAll(path, "...}", "}")] = item
-		for method, op := range operations(item) {
+		for _, op := range operations(item) {
 			op.Responses["default"] = &huma.Response{
 				Description: "What is wrong, and what to do",
 				Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schemaOf[enplace.Problem](doc.Components.Schemas)}},
-			}
-			if changes(method) && !slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Name == "Idempotency-Key" }) {
-				op.Parameters = append(op.Parameters, &huma.Param{
-					Name: "Idempotency-Key", In: "header", Description: "1 to 255 printable ASCII characters, new for each request",
-					Schema: &huma.Schema{Type: huma.TypeString},
-				})
 			}
 		}
 	}
@@ -108,9 +101,8 @@ func finishDocument(doc *huma.OpenAPI) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// operations gives the operations of a path by method.
-func operations(item *huma.PathItem) map[string]*huma.Operation {
-	all := map[string]*huma.Operation{"GET": item.Get, "HEAD": item.Head, "POST": item.Post, "PUT": item.Put, "DELETE": item.Delete}
-	maps.DeleteFunc(all, func(_ string, op *huma.Operation) bool { return op == nil })
-	return all
+// operations gives the operations of a path.
+func operations(item *huma.PathItem) []*huma.Operation {
+	all := []*huma.Operation{item.Get, item.Head, item.Post, item.Put, item.Delete}
+	return slices.DeleteFunc(all, func(op *huma.Operation) bool { return op == nil })
 }

@@ -41,8 +41,8 @@ func (s *Server) stream(write func(w http.ResponseWriter, r *http.Request) error
 // LogParams ask for a log.
 type LogParams struct {
 	Follow bool   `query:"follow" doc:"Stay, and send text as it comes, until the log ends"`
-	Accept string `header:"Accept" doc:"text/event-stream for server-sent events: one per line, its id the byte after it, and at the end one called end with the status"`
-	From   string `header:"Last-Event-ID" doc:"With events: go on behind this one"`
+	Accept string `header:"Accept" hidden:"true"` // OpenAPI names what is accepted by the types of the answer
+	From   string `header:"Last-Event-ID" doc:"With server-sent events: go on behind this one"`
 }
 
 // logReader is a log that can be read or followed; *transcript.Reader is one.
