@@ -70,6 +70,9 @@ func (c *Client) Close() error { return c.conn.Close() }
 func (c *Client) Exec(ctx context.Context, cmd Command) (Exit, error) {
 	req := execRequest{Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.Dir, Timeout: cmd.Timeout, TTY: cmd.TTY, Sole: cmd.Sole,
 		Stdin: cmd.Stdin != nil, Stdout: cmd.Stdout != nil, Stderr: cmd.Stderr != nil}
+	if cmd.Stderr != nil && same(cmd.Stdout, cmd.Stderr) {
+		req.Merged, req.Stderr, cmd.Stderr = true, false, nil
+	}
 	if err := req.check(); err != nil {
 		return Exit{}, err
 	}
@@ -97,6 +100,12 @@ func (c *Client) Exec(ctx context.Context, cmd Command) (Exit, error) {
 		return end.Exit, ctx.Err()
 	}
 	return end.Exit, errors.Join(x.outErr, x.errErr)
+}
+
+// same reports whether two writers are one. Those that cannot be compared are not.
+func same(a, b io.Writer) bool {
+	defer func() { _ = recover() }()
+	return a == b
 }
 
 // execution is one Exec under way.

@@ -11,7 +11,6 @@ import (
 
 // Init is `enplace-guest init`: it makes this process fit to be process 1 of a sandbox, and serves on ListenerFD.
 func Init(ctx context.Context) error {
-	unix.CloseOnExec(ListenerFD) // before anything can be started that would inherit it
 	if err := harden(); err != nil {
 		return err
 	}

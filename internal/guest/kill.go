@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"strconv"
 	"syscall"
@@ -178,10 +179,10 @@ func readStat(pid int) (st stat, ok bool) {
 }
 
 // harden keeps other processes, though they run as the same user with the same capabilities, from our memory, descriptors
-// and environment.
+// and environment, and lets no command inherit a descriptor. It comes before anything can be started.
 func harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_DUMPABLE)", err)
 	}
-	return nil
+	return os.NewSyscallError("close_range", unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC))
 }

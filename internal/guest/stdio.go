@@ -46,6 +46,9 @@ func openStdio(r execRequest, null *os.File) (*stdio, error) {
 			*p.ours, err = s.pipe(p.child)
 		}
 	}
+	if r.Merged {
+		s.child[2] = s.child[1]
+	}
 	if err != nil {
 		s.closeShared()
 		s.close()

@@ -3,6 +3,7 @@ package guest
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -68,7 +69,6 @@ const supervisorFD = 3
 // descendants stay below it, which is how process 1 knows them. After a command that left processes running it takes no
 // other, and returns when they have ended.
 func Supervise() error {
-	unix.CloseOnExec(supervisorFD)
 	if err := harden(); err != nil {
 		return err
 	}
@@ -78,6 +78,9 @@ func Supervise() error {
 	catchSignals()
 	for {
 		l, fds, err := receiveLaunch()
+		if err == io.EOF {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -182,7 +185,7 @@ func receiveLaunch() (launch, []uintptr, error) {
 	return l, []uintptr{uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2])}, err
 }
 
-// receive reads from process 1; it fails when that is gone.
+// receive reads from process 1; io.EOF says that it has no more for us.
 func receive(buf, oob []byte) (n, oobn int, err error) {
 	for {
 		n, oobn, _, _, err = unix.Recvmsg(supervisorFD, buf, oob, unix.MSG_CMSG_CLOEXEC)
@@ -191,7 +194,7 @@ func receive(buf, oob []byte) (n, oobn int, err error) {
 		case err != nil:
 			return 0, 0, os.NewSyscallError("recvmsg", err)
 		case n == 0:
-			return 0, 0, fmt.Errorf("process 1 is gone")
+			return 0, 0, io.EOF
 		default:
 			return n, oobn, nil
 		}

@@ -45,6 +45,7 @@ type execRequest struct {
 	Timeout               time.Duration
 	TTY                   *TTY
 	Stdin, Stdout, Stderr bool // whether the host has one; /dev/null otherwise
+	Merged                bool // standard error goes where standard output does, in the order of writing
 	Sole                  bool
 }
 
@@ -55,7 +56,7 @@ func (r execRequest) encode() ([]byte, error) {
 	for _, f := range []struct {
 		set  bool
 		flag byte
-	}{{r.Stdin, 'i'}, {r.Stdout, 'o'}, {r.Stderr, 'e'}, {r.TTY != nil, 't'}, {r.Sole, 's'}} {
+	}{{r.Stdin, 'i'}, {r.Stdout, 'o'}, {r.Stderr, 'e'}, {r.Merged, 'm'}, {r.TTY != nil, 't'}, {r.Sole, 's'}} {
 		if f.set {
 			flags = append(flags, f.flag)
 		}
@@ -112,6 +113,8 @@ func decodeExec(b []byte) (execRequest, error) {
 			r.Stdout = true
 		case 'e':
 			r.Stderr = true
+		case 'm':
+			r.Merged = true
 		case 't':
 			r.TTY = &TTY{Term: f[3], Columns: int(min(n[1], 0xffff)), Rows: int(min(n[2], 0xffff))}
 		case 's':
