@@ -127,8 +127,11 @@ func (s *Server) finish(ex *exchange, r *http.Request, start time.Time) {
 	if r.Context().Err() != nil && ex.cause != nil && errors.Is(ex.cause, context.Canceled) {
 		ex.status = statusGone
 	}
-	if ex.status == 0 && !aborted {
+	if ex.status == 0 {
 		ex.status = http.StatusOK
+		if aborted {
+			ex.status = statusGone
+		}
 	}
 	elapsed := time.Since(start)
 	s.metrics.observe(r.Method, route, ex.status, elapsed)

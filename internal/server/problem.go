@@ -45,16 +45,17 @@ func problemOf(ctx context.Context, err error) *problem {
 	ex := exchangeOf(ctx)
 	ex.cause = err
 	e := shown(ctx, ex, err)
-	status, ok := statusOf[e.Kind]
+	kind := e.Kind
+	status, ok := statusOf[kind]
 	if !ok {
-		status, e.Kind = http.StatusInternalServerError, enplace.KindInternal
+		status, kind = http.StatusInternalServerError, enplace.KindInternal
 	}
 	p := &problem{header: http.Header{}}
 	p.Problem = enplace.Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status,
-		Detail: e.Message, Kind: e.Kind, Field: e.Field, Fixes: e.Fixes, Instance: "urn:enplace:request:" + ex.id,
+		Detail: e.Message, Kind: kind, Field: e.Field, Fixes: e.Fixes, Instance: "urn:enplace:request:" + ex.id,
 	}
-	switch e.Kind {
+	switch kind {
 	case enplace.KindInternal:
 		p.Detail = "something failed inside the server; its log says what, under " + ex.id
 		p.Field, p.Fixes = "", nil

@@ -92,6 +92,7 @@ func TestBadRequests(t *testing.T) {
 		{"encoded absolute path", "PUT", env + "/files/%2fetc%2fpasswd", "x", 422, enplace.KindInvalid, "/etc/passwd", "absolute", nil},
 		{"backslash", "PUT", env + "/files/a%5cb", "x", 422, enplace.KindInvalid, `a\b`, "backslash", nil},
 		{"nul", "GET", "/v1/tasks/t/files/a%00b", "", 422, enplace.KindInvalid, "a\uFFFDb", "control", nil},
+		{"no path", "PUT", env + "/files/", "x", 400, enplace.KindMalformed, "path", "missing", nil},
 		{"no upgrade", "GET", "/v1/tasks/t/ssh", "", 400, enplace.KindMalformed, "Upgrade", "enplace-ssh", nil},
 		{"unknown route", "GET", "/v1/nothing", "", 404, enplace.KindNotFound, "", "/v1/nothing", nil},
 		{"root", "GET", "/", "", 404, enplace.KindNotFound, "", "no route", nil},

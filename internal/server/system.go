@@ -42,7 +42,7 @@ func (s *Server) readyz(ctx context.Context, _ enplace.Caller, _ *struct{}) (*On
 
 func (s *Server) scrape(_ context.Context, c enplace.Caller, _ *struct{}) (*huma.StreamResponse, error) {
 	if !s.cfg.OpenMetrics {
-		if err := access.Check(c, access.Operate, access.Thing{What: "metrics of the server"}); err != nil {
+		if err := access.Check(c, access.Operate, access.Thing{What: "server", ID: "metrics"}); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +64,7 @@ type Status struct {
 
 func (s *Server) status(ctx context.Context, c enplace.Caller, _ *struct{}) (*One[Status], error) {
 	out := Status{Version: s.cfg.Version}
-	if s.cfg.Status != nil && access.Check(c, access.Operate, access.Thing{What: "server"}) == nil {
+	if s.cfg.Status != nil && access.Check(c, access.Operate, access.Thing{What: "server", ID: "status"}) == nil {
 		out.Server = s.cfg.Status(ctx)
 	}
 	return one(out, nil)
@@ -74,7 +74,7 @@ func (s *Server) listAudit(ctx context.Context, c enplace.Caller, in *struct {
 	PageParams
 	Target string `query:"target" doc:"Only what was done to this id"`
 }) (*One[enplace.List[enplace.AuditEntry]], error) {
-	if err := access.Check(c, access.Operate, access.Thing{What: "audit"}); err != nil {
+	if err := access.Check(c, access.Operate, access.Thing{What: "audit", ID: "log"}); err != nil {
 		return nil, err
 	}
 	return list(s.cfg.Audit.ListAudit(ctx, in.Target, in.page()))
