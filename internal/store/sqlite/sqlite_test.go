@@ -1,0 +1,210 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"golang.org/x/sys/unix"
+
+	"enplace"
+	"enplace/internal/store"
+	"enplace/internal/store/sqlite"
+	"enplace/internal/store/storetest"
+)
+
+// place is a database file. Its name would be a parameter, were it not escaped.
+type place string
+
+func (p place) Open(t *testing.T) store.Store { return open(t, string(p)) }
+
+func open(t testing.TB, path string) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Place {
+		return place(filepath.Join(t.TempDir(), "a b?_pragma=x#%41.db"))
+	})
+}
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "enplace.db")
+	s := open(t, path)
+	if err := s.PutSetting(t.Context(), "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		st, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", filepath.Base(name), st.Mode())
+		}
+	}
+}
+
+// A server that is killed leaves the file and the log beside it as they are on the disk; what was acknowledged is in them.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "enplace.db")
+	s := open(t, path)
+	for i := range 100 {
+		if err := s.PutSetting(t.Context(), fmt.Sprint("name ", i), "value"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := t.TempDir()
+	for _, name := range []string{"enplace.db", "enplace.db-wal"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(left, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := open(t, filepath.Join(left, "enplace.db"))
+	for i := range 100 {
+		if v, err := again.Setting(t.Context(), fmt.Sprint("name ", i)); v != "value" || err != nil {
+			t.Errorf("setting %d is %q, %v", i, v, err)
+		}
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "enplace.db")
+	if err := open(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, TRUE)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Open(t.Context(), path); enplace.KindOf(err) != enplace.KindUnavailable {
+		t.Errorf("opening a database of a newer program gave %v", err)
+	}
+}
+
+func TestMigrationsGoDownAndUp(t *testing.T) {
+	t.Parallel()
+	d, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "enplace.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	p, err := goose.NewProvider(goose.DialectSQLite3, d, os.DirFS("migrations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := p.Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.DownTo(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var left int
+	if err := d.QueryRow("SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'goose%'").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d tables are left, %v", left, err)
+	}
+}
+
+// A full disk is told as such, loses nothing, and ends when there is room again.
+func TestFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("no tmpfs can be mounted here: %v", err)
+		}
+		t.Skipf("no tmpfs can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	s := open(t, filepath.Join(dir, "enplace.db"))
+	if err := s.PutSetting(t.Context(), "small", "kept"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutSetting(t.Context(), "large", strings.Repeat("x", 16<<20)); enplace.KindOf(err) != enplace.KindUnavailable {
+		t.Errorf("a full disk gave %v", err)
+	}
+	if err := s.PutSetting(t.Context(), "after", "kept"); err != nil {
+		t.Errorf("a small record after it: %v", err)
+	}
+	if v, err := s.Setting(t.Context(), "small"); v != "kept" || err != nil {
+		t.Errorf("the record from before is %q, %v", v, err)
+	}
+}
+
+// BenchmarkImport replaces a tree by 20,000 entries.
+func BenchmarkImport(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "enplace.db"))
+	ctx, now := b.Context(), time.Now()
+	if err := s.CreateEnvironment(ctx, enplace.Environment{ID: "henv_01m8p1000000000000000000000", Slug: "a", CreatedAt: now, UpdatedAt: now}); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		err := s.EditTree(ctx, "henv_01m8p1000000000000000000000", now, func(t store.Tree) error {
+			if _, err := t.Clear(); err != nil {
+				return err
+			}
+			for i := range 20_000 {
+				path := fmt.Sprintf("src/package%03d/module%05d.py", i%100, i)
+				if err := t.Put(enplace.TreeEntry{Path: path, Type: enplace.EntryFile, Size: 10, Digest: enplace.DigestOf([]byte(path))}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkUpdateTask is what each start and end of a task waits for.
+func BenchmarkUpdateTask(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "enplace.db"))
+	m := enplace.Manifest{}
+	for i := range 200 {
+		m.Packages = append(m.Packages, enplace.ResolvedPackage{Manager: enplace.Pip, Name: fmt.Sprint("package-", i), Version: "1.2.3", Hash: strings.Repeat("a", 71)})
+	}
+	_, err := s.CreateTask(b.Context(), "", func(enplace.Version, error) (store.TaskRecord, error) {
+		return store.TaskRecord{Task: enplace.Task{ID: "task_1", CreatedAt: time.Now()}, Manifest: &m}, nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := s.UpdateTask(b.Context(), "task_1", func(r *store.TaskRecord) error { r.StartMS++; return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
