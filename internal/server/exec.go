@@ -75,6 +75,9 @@ func (s *Server) ssh(ctx context.Context, c enplace.Caller, in *struct {
 	}
 	return s.stream(func(w http.ResponseWriter, r *http.Request) error {
 		defer inside.Close()
+		if r.Method != http.MethodGet {
+			return enplace.Errorf(enplace.KindMalformed, "only GET is upgraded").WithField("method")
+		}
 		outside, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return enplace.Errorf(enplace.KindMalformed, "the connection cannot be upgraded; use HTTP/1.1").WithField("Upgrade").WithCause(err)

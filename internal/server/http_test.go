@@ -397,6 +397,9 @@ func TestFollowLog(t *testing.T) {
 	if _, events := b.request(t, "GET", at, nil, "Accept", "text/event-stream", "Last-Event-ID", "17"); events != want[strings.Index(want, "id: 18"):] {
 		t.Errorf("resumed %q", events)
 	}
+	if resp, body := b.request(t, "HEAD", at, nil, "Accept", "text/event-stream"); resp.StatusCode != 200 || body != "" {
+		t.Errorf("HEAD: %d %q", resp.StatusCode, body)
+	}
 	if resp, _ := b.request(t, "GET", at, nil, "Accept", "text/event-stream", "Last-Event-ID", "x"); resp.StatusCode != 400 {
 		t.Errorf("a bad id: %d", resp.StatusCode)
 	}

@@ -58,6 +58,9 @@ func (s *Server) sendLog(in LogParams, log logReader, status func(context.Contex
 		ctx, cancel := s.untilStop(r.Context())
 		defer cancel()
 		switch {
+		case r.Method == http.MethodHead: // nothing to follow for
+			w.Header().Set("Content-Type", plainText)
+			return nil
 		case strings.Contains(in.Accept, eventStream):
 			return sendEvents(ctx, w, in.From, log, status)
 		case in.Follow:

@@ -106,10 +106,13 @@ func (s *Server) taskArchive(ctx context.Context, c enplace.Caller, in *TaskID) 
 	if err != nil {
 		return nil, err
 	}
-	return s.stream(func(w http.ResponseWriter, _ *http.Request) error {
+	return s.stream(func(w http.ResponseWriter, r *http.Request) error {
 		defer archive.Close()
 		w.Header().Set("Content-Type", "application/x-tar")
 		w.Header().Set("Content-Disposition", `attachment; filename="task.tar"`)
+		if r.Method == http.MethodHead {
+			return nil
+		}
 		if _, err := io.Copy(w, archive); err != nil {
 			return fmt.Errorf("sending an archive: %w", err)
 		}
