@@ -21,9 +21,9 @@ const npmHome = "usr/local/lib/node_modules/npm"
 //go:embed files/npm.sh
 var npmScript string
 
-// npmWrapper is the npm of the base, for working directories at or below work.
-func npmWrapper(work string) string {
-	return strings.NewReplacer("@WORK@", work, "@NPM@", "/"+npmHome+"/bin/npm-cli.js").Replace(npmScript)
+// npmWrapper is the npm of the base: the program cli, for working directories at or below work.
+func npmWrapper(work, cli string) string {
+	return strings.NewReplacer("@WORK@", work, "@NPM@", cli).Replace(npmScript)
 }
 
 // installTools puts each tool into the root that has none of its own.
@@ -79,7 +79,7 @@ func installNPM(ctx context.Context, root *rootfs, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := root.put("usr/local/bin/npm", 0o755, npmWrapper("/task")); err != nil {
+	if err := root.put("usr/local/bin/npm", 0o755, npmWrapper("/task", "/"+npmHome+"/bin/npm-cli.js")); err != nil {
 		return err
 	}
 	return root.symlink("usr/local/bin/npx", "../lib/node_modules/npm/bin/npx-cli.js")
