@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"enplace"
+	"enplace/internal/access"
+	"enplace/internal/audit"
+	"enplace/internal/base"
+	"enplace/internal/blob/dir"
+	"enplace/internal/egress"
+	"enplace/internal/image"
+	"enplace/internal/pkgindex"
+	"enplace/internal/project"
+	"enplace/internal/redact"
+	"enplace/internal/sandbox"
+	"enplace/internal/sandbox/oci"
+	"enplace/internal/server"
+	"enplace/internal/store"
+	"enplace/internal/store/sqlite"
+	"enplace/internal/task"
+)
+
+// app is the whole server, put together.
+type app struct {
+	data     string
+	log      *slog.Logger
+	store    store.Store
+	keys     *access.Keys
+	base     *base.Builder
+	runtime  sandbox.Runtime
+	projects *project.Service
+	tasks    *task.Service
+	server   *server.Server
+	closers  []func() error // called last to first
+
+	current atomic.Pointer[base.Base]
+	state   atomic.Pointer[error] // why it is not ready; nil inside when it is
+}
+
+// warmAtStart is how many sandboxes of the bare base are held ready before anyone has asked.
+const warmAtStart = 2
+
+// assemble opens what the server keeps and puts its parts together. It runs nothing yet.
+func assemble(ctx context.Context, data string, o serveOptions, log *slog.Logger) (_ *app, err error) {
+	a := &app{data: data, log: log}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	starting := error(enplace.Errorf(enplace.KindUnavailable, "the server is starting"))
+	a.state.Store(&starting)
+
+	st, err := sqlite.Open(ctx, filepath.Join(data, "enplace.db"))
+	if err != nil {
+		return nil, err
+	}
+	a.store = st
+	a.closers = append(a.closers, st.Close)
+	blobs, err := dir.Open(filepath.Join(data, "blobs"))
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, blobs.Close)
+	images, err := image.Open(filepath.Join(data, "images"))
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, images.Close)
+	if a.base, err = o.base.builder(data, images, log); err != nil {
+		return nil, err
+	}
+	trail := audit.New(st, log, time.Now)
+	a.keys = access.NewKeys(st, st, time.Now, trail)
+	if err := a.operatorKey(ctx); err != nil {
+		return nil, err
+	}
+	allow, err := prefixes(o.allow)
+	if err != nil {
+		return nil, err
+	}
+	proxy := egress.New(egress.Config{Allow: allow, Logger: log})
+	if err := a.sandboxes(ctx, o, images, proxy); err != nil {
+		return nil, err
+	}
+	return a, a.capabilities(o, blobs, images, proxy, trail)
+}
+
+// operatorKey writes the first operator key where only root can read it.
+func (a *app) operatorKey(ctx context.Context) error {
+	path := filepath.Join(a.data, keyFile)
+	secret, made, err := a.keys.Bootstrap(ctx)
+	if err != nil {
+		return fmt.Errorf("making the operator key: %w", err)
+	}
+	if !made {
+		return nil
+	}
+	a.log.Info("operator key written", "file", path)
+	return writeFile(path, secret+"\n")
+}
+
+func (a *app) sandboxes(ctx context.Context, o serveOptions, images *image.Store, proxy *egress.Proxy) error {
+	guest := o.guest
+	if guest == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding this program: %w", err)
+		}
+		guest = filepath.Join(filepath.Dir(self), "enplace-guest")
+	}
+	if _, err := os.Stat(guest); err != nil {
+		return enplace.Errorf(enplace.KindUnavailable, "there is no guest program at %s", guest).
+			WithFix("put enplace-guest beside enplace (make build makes both), or name it with --guest")
+	}
+	pool := o.pool
+	if pool <= 0 {
+		pool = -1
+	}
+	rt, err := oci.New(ctx, oci.Config{
+		Dir: filepath.Join(a.data, "sandboxes"), Runtime: o.runtime, Guest: guest, Images: images, Egress: proxy, CABundle: caBundle,
+		PoolMax: pool, Logger: a.log, Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
+	a.runtime = rt
+	a.closers = append(a.closers, func() error { return rt.Close(context.Background()) })
+	return nil
+}
+
+// caBundle is where Debian keeps the trusted certificates, the operator's among them.
+const caBundle = "/etc/ssl/certs/ca-certificates.crt"
+
+func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store, proxy *egress.Proxy, trail *audit.Log) error {
+	scratch := filepath.Join(a.data, "scratch")
+	if err := errors.Join(os.RemoveAll(scratch), os.MkdirAll(scratch, 0o700)); err != nil {
+		return fmt.Errorf("clearing %s: %w", scratch, err)
+	}
+	build := enplace.Egress{Policy: enplace.EgressPolicy(o.buildEgress), Hosts: o.buildHosts}
+	if err := build.Check(); err != nil {
+		return err
+	}
+	secrets := redact.New()
+	a.projects = project.New(project.Config{
+		Store: a.store, Blobs: blobs, Images: images, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: time.Now,
+		Index:  pkgindex.New(o.base.index(filepath.Join(a.data, "pkgindex"), proxy)),
+		LogDir: filepath.Join(a.data, "logs", "builds"), Scratch: scratch, Workers: o.workers, BuildEgress: build, GitHTTP: o.gitHTTP,
+		Registries: project.Registries{PyPI: o.base.pypi, NPM: o.base.npm, PythonMirror: o.pythonMirror, PythonList: o.pythonList},
+	})
+	a.tasks = task.New(task.Config{
+		Store: a.store, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: time.Now,
+		LogDir: filepath.Join(a.data, "logs", "tasks"), MaxRunning: o.maxTasks, Retention: o.retention,
+	})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "enplace_sandboxes", Help: "Sandboxes that have an owner."},
+			func() float64 { return float64(len(a.runtime.List())) }))
+	var err error
+	a.server, err = server.New(server.Config{
+		Projects: a.projects, Tasks: a.tasks, Keys: a.keys, Audit: a.store, Idempotency: a.store, Ready: a.ready, Logger: a.log, Now: time.Now,
+		Version: version, Registry: registry, OpenMetrics: o.openMetrics,
+		Status: func(context.Context) any {
+			b, _ := a.baseNow()
+			return map[string]any{"base": b, "sandboxes": len(a.runtime.List())}
+		},
+	})
+	return err
+}
+
+// baseNow gives the base that new work starts from.
+func (a *app) baseNow() (base.Base, bool) {
+	if b := a.current.Load(); b != nil {
+		return *b, true
+	}
+	return base.Base{}, false
+}
+
+// ready says whether tasks and builds can run.
+func (a *app) ready(ctx context.Context) error {
+	if err := *a.state.Load(); err != nil {
+		return err
+	}
+	return a.store.Ping(ctx)
+}
+
+// start settles what an earlier process left, makes the base, and runs what is queued.
+func (a *app) start(ctx context.Context) error {
+	if err := a.runtime.Recover(ctx, a.tasks.Keeps); err != nil {
+		return fmt.Errorf("settling what an earlier server left: %w", err)
+	}
+	if err := a.store.ForgetRequests(ctx, time.Now().Add(-enplace.IdempotencyRetention), true); err != nil {
+		return fmt.Errorf("settling requests: %w", err)
+	}
+	making := error(enplace.Errorf(enplace.KindUnavailable, "the base system is being made; this takes a few minutes, once").WithFix("follow the server's log"))
+	a.state.Store(&making)
+	b, err := a.base.Ensure(ctx, &lineLog{log: a.log})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("making the base: %w", err)
+	}
+	a.current.Store(&b)
+	a.log.Info("base", "digest", b.Digest, "python", b.Python, "node", b.Node)
+	a.runtime.Warm([]enplace.Digest{b.Digest}, warmAtStart)
+	if err := errors.Join(a.projects.Start(ctx), a.tasks.Start(ctx)); err != nil {
+		return err
+	}
+	var ready error
+	a.state.Store(&ready)
+	a.log.Info("ready")
+	return nil
+}
+
+// close stops tasks and builds, then closes what was opened, last to first.
+func (a *app) close() {
+	if a.tasks != nil {
+		a.tasks.Close()
+	}
+	if a.projects != nil {
+		a.projects.Close()
+	}
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		if err := a.closers[i](); err != nil {
+			a.log.Error("closing", "err", err)
+		}
+	}
+}
+
+// lineLog writes the lines of a program's progress to the log.
+type lineLog struct {
+	log  *slog.Logger
+	rest []byte
+}
+
+func (l *lineLog) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	for {
+		i := bytes.IndexByte(l.rest, '\n')
+		if i < 0 {
+			return len(p), nil
+		}
+		if i > 0 {
+			l.log.Info("base: " + string(l.rest[:i]))
+		}
+		l.rest = l.rest[i+1:]
+	}
+}
+
+// foreignClient reaches indexes that users name: by the egress proxy's rules, so that none of them stands inside.
+func foreignClient(proxy *egress.Proxy) *http.Client {
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: proxy.DialContext, ForceAttemptHTTP2: true}}
+}

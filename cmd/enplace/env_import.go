@@ -1,0 +1,164 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"enplace"
+	"enplace/client"
+)
+
+func newEnvImport(c *cli) *cobra.Command {
+	var git enplace.GitSource
+	var merge bool
+	cmd := &cobra.Command{
+		Use:   "import ENV [ARCHIVE|FOLDER|-]",
+		Short: "Import a project: an archive, a folder, or a git repository",
+		Long: `Import a project into an environment's tree: an archive (zip, tar, tar.gz, tar.bz2, tar.xz, tar.zst),
+a folder of this machine, standard input (-), or a git repository (--git).
+
+An import is all or nothing. It replaces the tree, or with --merge adds to it. Never imported:
+` + strings.Join(enplace.NeverImported, ", ") + `.`,
+		Example: `  enplace env import content-studio ./project.zip
+  enplace env import content-studio .
+  enplace env import content-studio --git https://github.com/pallets/click --ref 8.1.7`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeEnvironments(c),
+	}
+	f := cmd.Flags()
+	f.StringVar(&git.URL, "git", "", "repository to import, by https")
+	f.StringVar(&git.Ref, "ref", "", "branch, tag or commit (default: the default branch)")
+	f.StringVar(&git.Subdir, "subdir", "", "folder of the repository to import")
+	f.BoolVar(&merge, "merge", false, "keep files that the import does not bring")
+	cmd.RunE = withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
+		if (git.URL != "") == (len(args) > 0) {
+			return usageError(cmd, "name an archive or folder, or a repository with --git")
+		}
+		var report enplace.ImportReport
+		var err error
+		if git.URL != "" {
+			report, err = api.ImportGit(ctx, e.ID, git, merge)
+		} else {
+			report, err = importLocal(ctx, c, api, e.ID, args[0], merge)
+		}
+		if err != nil {
+			return err
+		}
+		return c.print(report, func(w io.Writer) { printImport(w, report) })
+	})
+	return cmd
+}
+
+func importLocal(ctx context.Context, c *cli, api *client.Client, id, name string, merge bool) (enplace.ImportReport, error) {
+	if name == "-" {
+		return api.Import(ctx, id, c.in, merge)
+	}
+	fi, err := os.Stat(name)
+	if err != nil {
+		return enplace.ImportReport{}, enplace.Invalidf("cannot read %s", name).WithCause(err)
+	}
+	if fi.IsDir() {
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(packFolder(name, w)) }()
+		defer r.Close()
+		return api.Import(ctx, id, r, merge)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return enplace.ImportReport{}, enplace.Invalidf("cannot read %s", name).WithCause(err)
+	}
+	defer f.Close()
+	return api.Import(ctx, id, f, merge)
+}
+
+// packFolder writes a folder as a tar, without what an import would leave out.
+func packFolder(dir string, out io.Writer) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	tw := tar.NewWriter(out)
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == ".":
+			return nil
+		case enplace.ImportSkips(name) != "" && d.IsDir():
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		return packFile(tw, root, name)
+	})
+	if err != nil {
+		return err
+	}
+	return tw.Close()
+}
+
+func packFile(tw *tar.Writer, root *os.Root, name string) error {
+	fi, err := root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	target := ""
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		if target, err = root.Readlink(name); err != nil {
+			return err
+		}
+	case !fi.Mode().IsRegular():
+		return nil // a socket or pipe is no part of a project
+	}
+	h, err := tar.FileInfoHeader(fi, target)
+	if err != nil {
+		return err
+	}
+	h.Name = filepath.ToSlash(name)
+	h.Uid, h.Gid, h.Uname, h.Gname = 0, 0, "", ""
+	if err := tw.WriteHeader(h); err != nil || !fi.Mode().IsRegular() {
+		return err
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.CopyN(tw, f, h.Size)
+	return err
+}
+
+func printImport(w io.Writer, r enplace.ImportReport) {
+	word := "replacing the tree"
+	if !r.Replaced {
+		word = "merged into the tree"
+	}
+	fmt.Fprintf(w, "imported %d files, %s, %s\n", r.Imported, size(r.Bytes), word)
+	if r.Commit != "" {
+		fmt.Fprintf(w, "commit %s %s\n", r.Commit, r.Describe)
+	}
+	if r.Unwrapped != "" {
+		fmt.Fprintf(w, "the top folder %s was taken off\n", r.Unwrapped)
+	}
+	for _, list := range []struct {
+		what   string
+		counts []enplace.Count
+	}{{"skipped", r.Skipped}, {"renamed", r.Renamed}} {
+		for _, n := range list.counts {
+			fmt.Fprintf(w, "%s %d (%s), such as %s\n", list.what, n.Count, n.Rule, strings.Join(n.Examples, ", "))
+		}
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(w, "note: "+n)
+	}
+}

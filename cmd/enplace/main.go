@@ -1,0 +1,25 @@
+// Command enplace is the server and its command line: one file per command. All wiring is here, by explicit calls; what it
+// wires is in internal/.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Archives are hostile: names that lead out are errors of the standard library too, beside our own checks.
+//
+//go:debug zipinsecurepath=0
+//go:debug tarinsecurepath=0
+
+// version is set by the build.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}

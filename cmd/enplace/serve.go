@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"enplace"
+)
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	listen       string
+	runtime      string
+	guest        string
+	base         baseOptions
+	pythonMirror string
+	pythonList   string
+	allow        []string
+	gitHTTP      bool
+	buildEgress  string
+	buildHosts   []string
+	workers      int
+	maxTasks     int
+	retention    time.Duration
+	pool         int
+	logFormat    string
+	openMetrics  bool
+}
+
+func newServe(c *cli) *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: `Run the server: API, builds and tasks in one process, with everything it keeps in one directory.
+
+The first start makes the base system, which takes a few minutes, and writes an operator key to
+DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
+		Example: `  enplace serve --data /var/lib/enplace --listen 127.0.0.1:8470
+  enplace serve --data /srv/enplace --base oci:registry.example.org/agents/base:2026-11`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.data == "" {
+				c.data = defaultData
+			}
+			return serve(cmd.Context(), c, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8470", "address to listen on")
+	f.StringVar(&o.runtime, "runtime", "runc", "OCI runtime: runc, crun, runsc, or a path")
+	f.StringVar(&o.guest, "guest", "", "the guest program (default: enplace-guest beside this program)")
+	o.base.flags(f)
+	f.StringVar(&o.pythonMirror, "python-mirror", "", "mirror of uv's managed Pythons")
+	f.StringVar(&o.pythonList, "python-list", "", "address of a JSON list of managed Pythons, instead of uv's own")
+	f.StringSliceVar(&o.allow, "allow-address", nil, "private address or network that sandboxes may reach all the same, such as 10.1.2.0/24")
+	f.BoolVar(&o.gitHTTP, "git-http", false, "also import git repositories by http://")
+	f.StringVar(&o.buildEgress, "build-egress", string(enplace.EgressOpen), "what builds may reach: open, allowlist or none")
+	f.StringSliceVar(&o.buildHosts, "build-host", nil, "host that builds may reach under --build-egress allowlist")
+	f.IntVar(&o.workers, "builds", 2, "builds at once")
+	f.IntVar(&o.maxTasks, "tasks", 400, "tasks at once; more wait")
+	f.DurationVar(&o.retention, "retention", enplace.DefaultTaskRetention, "how long logs and files of ended tasks are kept")
+	f.IntVar(&o.pool, "pool", 8, "sandboxes held ready for each root, at most")
+	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	f.BoolVar(&o.openMetrics, "open-metrics", false, "let /metrics be read without a key")
+	return cmd
+}
+
+// serve runs the server until ctx ends.
+func serve(ctx context.Context, c *cli, o serveOptions) error {
+	if os.Getuid() != 0 {
+		return enplace.Errorf(enplace.KindUnavailable, "the server mounts images and starts sandboxes, so it runs as root").WithFix("sudo enplace serve …")
+	}
+	if err := ownMounts(); err != nil {
+		return err
+	}
+	logger, err := newLogger(c, o.logFormat)
+	if err != nil {
+		return err
+	}
+	lock, err := openData(c.data)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	a, err := assemble(ctx, c.data, o, logger)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+
+	ln, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return enplace.Errorf(enplace.KindUnavailable, "cannot listen on %s", o.listen).WithCause(err).WithFix("choose another address with --listen")
+	}
+	if err := writeFile(filepath.Join(c.data, addressFile), ln.Addr().String()+"\n"); err != nil {
+		return err
+	}
+	logger.Info("listening", "address", ln.Addr().String(), "data", c.data, "version", version)
+	web := a.server.HTTP()
+	failed := make(chan error, 2)
+	go func() { failed <- web.Serve(ln) }()
+	go func() {
+		if err := a.start(ctx); err != nil {
+			failed <- err
+		}
+	}()
+	select {
+	case <-ctx.Done():
+		logger.Info("stopping")
+	case err = <-failed:
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		}
+	}
+	drain, done := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer done()
+	if down := web.Shutdown(drain); down != nil {
+		logger.Warn("some requests were cut off", "err", down)
+	}
+	return err
+}
+
+const ownMountsMark = "ENPLACE_OWN_MOUNTS"
+
+// ownMounts puts the server into a mount namespace of its own, by running it again there: whatever it mounts goes with the
+// last process that lives in it, also when it is killed.
+func ownMounts() error {
+	if os.Getenv(ownMountsMark) == fmt.Sprint(os.Getpid()) {
+		return os.Unsetenv(ownMountsMark)
+	}
+	runtime.LockOSThread() // the namespace is this thread's, and exec keeps this thread
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("making a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("keeping mounts to the server: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	env := append(os.Environ(), fmt.Sprintf("%s=%d", ownMountsMark, os.Getpid()))
+	return fmt.Errorf("running again in its own mount namespace: %w", syscall.Exec(self, os.Args, env))
+}
+
+func newLogger(c *cli, format string) (*slog.Logger, error) {
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(c.err, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(c.err, nil)), nil
+	}
+	return nil, useError{fmt.Errorf("--log-format %s: there are text and json", format)}
+}
+
+// openData makes the data directory and takes its lock, which lasts as long as the file is open.
+func openData(dir string) (*os.File, error) {
+	// Others may pass through, as the sandboxes' own users must; they can list nothing, and what is below is closed.
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, enplace.Errorf(enplace.KindUnavailable, "cannot make the data directory %s", dir).WithCause(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock of %s: %w", dir, err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, enplace.Conflictf("another server uses %s", dir).WithFix("stop it, or choose another directory with --data")
+	}
+	return lock, nil
+}
+
+// writeFile replaces a file of the data directory whole, readable by root alone.
+func writeFile(path, content string) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.WriteString(content)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+// prefixes reads addresses and networks.
+func prefixes(list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range list {
+		if p, err := netip.ParsePrefix(s); err == nil {
+			out = append(out, p.Masked())
+			continue
+		}
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return nil, useError{fmt.Errorf("--allow-address %s: not an address or network", s)}
+		}
+		out = append(out, netip.PrefixFrom(a, a.BitLen()))
+	}
+	return out, nil
+}
