@@ -90,7 +90,7 @@ func (c *caches) mount(ctx context.Context, m sandbox.Mount, userNS *os.File) (*
 	if err := idMap(mount, userNS); err != nil {
 		return nil, errors.Join(err, mount.Close())
 	}
-	return mount, setMountAttrs(mount, volumeAttrs)
+	return withAttrs(mount, nil, volumeAttrs)
 }
 
 func (c *caches) open(ctx context.Context, m sandbox.Mount) (*os.File, error) {

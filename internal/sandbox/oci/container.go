@@ -23,9 +23,10 @@ import (
 
 // The entries of a sandbox's folder.
 const (
-	rootDir     = "root"   // where the root file system is mounted for the runtime
 	volumeDir   = "volume" // where the volume is mounted
 	volumeImage = "volume.img"
+	gateSocket  = "egress.sock"
+	guestSocket = "guest.sock"
 )
 
 // container is one sandbox, with an owner or waiting for one. Its fields are set by create and start, which one goroutine runs, and
@@ -37,6 +38,7 @@ type container struct {
 	dir    string
 	idBase uint32
 
+	folder  *os.File // dir, held open
 	userNS  *os.File
 	mountNS *os.File
 	process *os.File // process 1, as a pidfd
@@ -69,9 +71,10 @@ type writable struct{ path, upper string }
 
 var _ sandbox.Sandbox = (*container)(nil)
 
-func (c *container) rootDir() string    { return filepath.Join(c.dir, rootDir) }
-func (c *container) gateSocket() string { return filepath.Join(c.dir, "egress.sock") }
-func (c *container) socket() string     { return filepath.Join(c.dir, "guest.sock") }
+// socket gives a path of a socket in the sandbox's folder that is short enough to be bound, which the folder's may not be.
+func (c *container) socket(name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", c.folder.Fd(), name)
+}
 
 // ID gives the owner's id.
 func (c *container) ID() string { return c.id }
@@ -120,8 +123,12 @@ func (c *container) Dial(ctx context.Context) (net.Conn, error) {
 	if !c.alive() {
 		return nil, sandbox.ErrStopped
 	}
-	conn, err := dialUnix(ctx, c.socket())
+	conn, err := c.dial(ctx)
 	return conn, c.stopped(err)
+}
+
+func (c *container) dial(ctx context.Context) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", c.socket(guestSocket))
 }
 
 // Stats tells what was used.
@@ -185,12 +192,11 @@ func (c *container) clear() error {
 	}
 	note(c.r.engine.delete(ctx, c.name))
 	note(c.r.cgroups.remove(ctx, c.name))
-	for _, f := range []*os.File{c.mountNS, c.process, c.userNS} {
+	for _, f := range []*os.File{c.mountNS, c.process, c.userNS, c.folder} {
 		if f != nil {
 			f.Close()
 		}
 	}
-	note(unmount(c.rootDir()))
 	for _, l := range c.layers {
 		note(l.Close())
 	}
@@ -258,16 +264,6 @@ func waitProcess(process *os.File) error {
 		n, err := unix.Poll(ended, 0)
 		return err == nil && n == 1
 	})
-}
-
-// dialUnix connects to a unix socket by a path of any length.
-func dialUnix(ctx context.Context, path string) (net.Conn, error) {
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
 }
 
 // tail keeps the last bytes written to it.

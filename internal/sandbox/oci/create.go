@@ -54,7 +54,10 @@ func (r *Runtime) create(ctx context.Context, k key) (*container, error) {
 }
 
 func (c *container) create(ctx context.Context) (err error) {
-	if err := os.MkdirAll(c.rootDir(), 0o711); err != nil {
+	if err := os.Mkdir(c.dir, 0o700); err != nil {
+		return err
+	}
+	if c.folder, err = os.Open(c.dir); err != nil {
 		return err
 	}
 	if c.idBase, err = c.r.ids.take(); err != nil {
@@ -70,21 +73,18 @@ func (c *container) create(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("making a volume: %w", err)
 	}
-	if err := c.mountRoot(ctx); err != nil {
-		return err
+	root, err := c.mountRoot(ctx)
+	if err != nil {
+		return fmt.Errorf("mounting the root: %w", err)
 	}
-	if c.gate, err = c.r.egress.Gate(c.gateSocket(), c.name, enplace.Egress{Policy: enplace.EgressNone}); err != nil {
+	defer root.Close()
+	if c.gate, err = c.r.egress.Gate(c.socket(gateSocket), c.name, enplace.Egress{Policy: enplace.EgressNone}); err != nil {
 		return fmt.Errorf("opening the egress gate: %w", err)
-	}
-	// Connecting needs the right to write, which root inside has only as anybody. Nobody else on the host gets to the folder's
-	// entries: see below.
-	if err := os.Lchown(c.gateSocket(), int(c.idBase), int(c.idBase)); err != nil {
-		return err
 	}
 	if err := c.r.writeBundle(c); err != nil {
 		return fmt.Errorf("writing the bundle: %w", err)
 	}
-	return c.boot(ctx)
+	return c.boot(ctx, root)
 }
 
 func (c *container) writeState() error {
@@ -100,20 +100,13 @@ func (c *container) writeState() error {
 }
 
 // mountRoot stacks the images, as the sandbox's root sees them, below a writable layer on the volume.
-func (c *container) mountRoot(ctx context.Context) error {
+func (c *container) mountRoot(ctx context.Context) (*os.File, error) {
 	upper, work, err := c.volume.layer(volumeRoot, c.idBase)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mount, err := c.stack(ctx, c.key.digests(), upper, work)
-	if err != nil {
-		return fmt.Errorf("mounting the root: %w", err)
-	}
-	defer mount.Close()
-	if err := setMountAttrs(mount, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV); err != nil {
-		return err
-	}
-	return moveMount(mount, c.rootDir())
+	return withAttrs(mount, err, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
 // stack gives a detached mount of images, writable when there is an upper folder. The images are kept until the sandbox's end.
@@ -131,7 +124,7 @@ func (c *container) stack(ctx context.Context, images []enplace.Digest, upper, w
 }
 
 // boot runs the container and connects to its guest.
-func (c *container) boot(ctx context.Context) error {
+func (c *container) boot(ctx context.Context, root *os.File) error {
 	socket, err := c.listen()
 	if err != nil {
 		return err
@@ -146,7 +139,7 @@ func (c *container) boot(ctx context.Context) error {
 		defer reader.Close()
 		_, _ = io.Copy(c.said, reader) // until the last process that has the pipe is gone
 	}()
-	pid, err := c.r.engine.run(ctx, c.dir, c.name, socket, output)
+	pid, err := c.r.engine.run(ctx, c.dir, c.name, root, socket, output)
 	if err != nil {
 		return err
 	}
@@ -161,7 +154,7 @@ func (c *container) boot(ctx context.Context) error {
 	if err := socket.Close(); err != nil { // so that a guest that died closes the connection
 		return err
 	}
-	conn, err := dialUnix(ctx, c.socket())
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return fmt.Errorf("connecting to the guest: %w", err)
 	}
@@ -171,19 +164,13 @@ func (c *container) boot(ctx context.Context) error {
 
 // listen makes the socket that the guest listens on. Only root of the host can connect to it.
 func (c *container) listen() (*os.File, error) {
-	dir, err := os.Open(c.dir)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	name := filepath.Base(c.socket())
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)})
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: c.socket(guestSocket)})
 	if err != nil {
 		return nil, fmt.Errorf("listening for the guest: %w", err)
 	}
 	defer ln.Close()
 	ln.SetUnlinkOnClose(false)
-	if err := os.Chmod(c.socket(), 0o600); err != nil {
+	if err := os.Chmod(c.socket(guestSocket), 0o600); err != nil {
 		return nil, err
 	}
 	return ln.File()

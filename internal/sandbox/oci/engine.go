@@ -24,6 +24,10 @@ const (
 	runtimeRunsc = "runsc"
 )
 
+// rootPoint is where the runtime finds the root file system of the container that it makes, in a mount namespace of its own. On
+// the host it is an empty folder. No path inside a sandbox may begin with it: runc takes such a path for one of the host's.
+const rootPoint = "/run/enplace-root"
+
 // engine runs the OCI runtime program.
 type engine struct {
 	path  string
@@ -54,20 +58,20 @@ func newEngine(program, state string, cg *cgroups) (*engine, error) {
 			e.unified, cg.unified, cg.limits = true, true, false
 		}
 	}
-	return e, os.MkdirAll(state, 0o711)
+	return e, errors.Join(os.MkdirAll(state, 0o700), os.MkdirAll(rootPoint, 0o755))
 }
 
 // mountsCgroups reports whether sandboxes can see their own cgroups, which language runtimes size themselves by.
 func (e *engine) mountsCgroups() bool { return !e.unified }
 
-// run creates and starts a container and leaves it running: process 1 gets the file as its descriptor 3, and output for
-// its own messages. It gives the id of process 1.
-func (e *engine) run(ctx context.Context, bundle, name string, third, output *os.File) (pid int, err error) {
+// run creates and starts a container and leaves it running: its root file system is the detached mount, process 1 gets the third
+// file as its descriptor 3, and output for its own messages. It gives the id of process 1.
+func (e *engine) run(ctx context.Context, bundle, name string, root, third, output *os.File) (pid int, err error) {
 	log, pidFile := filepath.Join(bundle, "runtime.log"), filepath.Join(bundle, "pid")
 	cmd := e.command(ctx, log, "run", "--detach", "--bundle", bundle, "--pid-file", pidFile, "--preserve-fds", "1", name)
 	cmd.ExtraFiles = []*os.File{third}
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := e.do(cmd); err != nil {
+	if err := e.do(cmd, root); err != nil {
 		return 0, fmt.Errorf("%s run: %w%s", e.kind, err, logged(log))
 	}
 	b, err := os.ReadFile(pidFile)
@@ -84,7 +88,7 @@ func (e *engine) delete(ctx context.Context, name string) error {
 	}
 	log := filepath.Join(e.state, name+".log")
 	defer os.Remove(log)
-	if err := e.do(e.command(ctx, log, "delete", "--force", name)); err != nil {
+	if err := e.do(e.command(ctx, log, "delete", "--force", name), nil); err != nil {
 		return fmt.Errorf("%s delete: %w%s", e.kind, err, logged(log))
 	}
 	return nil
@@ -108,20 +112,30 @@ func (e *engine) command(ctx context.Context, log string, args ...string) *exec.
 	return cmd
 }
 
-func (e *engine) do(cmd *exec.Cmd) error {
-	if !e.unified {
+// do runs the runtime in a mount namespace that ends with it. There the root file system is attached to a path that everybody can
+// get to, as the sandbox's root must and is nobody, however closed the server's own directory is; and nothing of it shows in
+// the host's mounts, or is left there by a crash.
+func (e *engine) do(cmd *exec.Cmd, root *os.File) error {
+	if root == nil && !e.unified {
 		return cmd.Run()
 	}
 	// A child is made with the namespaces of the thread that asks for it.
 	return onOwnThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-			return err
+			return fmt.Errorf("making a mount namespace: %w", err)
 		}
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-			return err
+			return fmt.Errorf("making mounts private: %w", err)
 		}
-		if err := unix.Mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""); err != nil {
-			return err
+		if root != nil {
+			if err := moveMount(root, rootPoint); err != nil {
+				return err
+			}
+		}
+		if e.unified {
+			if err := unix.Mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""); err != nil {
+				return fmt.Errorf("mounting cgroups: %w", err)
+			}
 		}
 		return cmd.Run()
 	})

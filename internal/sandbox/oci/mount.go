@@ -32,8 +32,23 @@ func cloneMount(path string, attrs uint64) (*os.File, error) {
 
 // setMountAttrs sets attributes on a detached mount and makes it private.
 func setMountAttrs(f *os.File, attrs uint64) error {
-	err := unix.MountSetattr(int(f.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attrs, Propagation: unix.MS_PRIVATE})
+	a := unix.MountAttr{Attr_set: attrs, Propagation: unix.MS_PRIVATE}
+	if attrs&unix.MOUNT_ATTR__ATIME != 0 { // one of several ways, of which the kernel wants the others to be cleared
+		a.Attr_clr = unix.MOUNT_ATTR__ATIME
+	}
+	err := unix.MountSetattr(int(f.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &a)
 	return os.NewSyscallError("mount_setattr", err)
+}
+
+// withAttrs passes on a mount with attributes set on all of it.
+func withAttrs(mount *os.File, err error, attrs uint64) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	if err := setMountAttrs(mount, attrs); err != nil {
+		return nil, errors.Join(err, mount.Close())
+	}
+	return mount, nil
 }
 
 // idMap has a detached mount show the ids of the disk as the user namespace maps them.

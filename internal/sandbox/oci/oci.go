@@ -29,7 +29,7 @@ import (
 
 // Config is what New needs.
 type Config struct {
-	Dir      string        // required: for state, volumes and kept work. Folders above it must let anybody pass (o+x)
+	Dir      string        // required: for state, volumes and kept work
 	Runtime  string        // runc (the default), crun, or a path
 	Guest    string        // required: path of the guest's program, linked statically
 	Images   *image.Store  // required
@@ -62,12 +62,13 @@ type Runtime struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	engine  *engine
-	cgroups cgroups
-	ids     *idRanges
-	volumes *volumes
-	caches  caches
-	pool    *pool
+	openFiles uint64
+	engine    *engine
+	cgroups   cgroups
+	ids       *idRanges
+	volumes   *volumes
+	caches    caches
+	pool      *pool
 
 	mu     sync.Mutex
 	owned  map[string]*container // by owner; nil while one is started
@@ -103,13 +104,13 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 		return nil, err
 	}
 	// The kernel gives mount points without links, and Recover compares with them.
-	if err := os.MkdirAll(dir, 0o711); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	r := &Runtime{dir: dir, images: c.Images, egress: c.Egress, log: c.Logger, now: c.Now, cgroups: newCgroups(),
+	r := &Runtime{dir: dir, images: c.Images, egress: c.Egress, log: c.Logger, now: c.Now, cgroups: newCgroups(), openFiles: openFiles(),
 		ids: newIDRanges(c.IDBase, c.IDCount), owned: map[string]*container{}, all: map[*container]struct{}{}}
 	r.volumes = &volumes{templates: filepath.Join(dir, templatesDir)}
 	r.caches = caches{dir: filepath.Join(dir, cachesDir), volumes: r.volumes, held: map[string]chan struct{}{}, used: map[string]string{}}
@@ -136,16 +137,13 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
-	for name, mode := range map[string]os.FileMode{sandboxesDir: 0o711, workDir: 0o700, cachesDir: 0o700, templatesDir: 0o700, etcDir: 0o755} {
+	for name, mode := range map[string]os.FileMode{sandboxesDir: 0o700, workDir: 0o700, cachesDir: 0o700, templatesDir: 0o700, etcDir: 0o755} {
 		if err := os.MkdirAll(filepath.Join(r.dir, name), mode); err != nil {
 			return err
 		}
 		if err := os.Chmod(filepath.Join(r.dir, name), mode); err != nil {
 			return err
 		}
-	}
-	if err := passable(r.dir); err != nil {
-		return err
 	}
 	for name, content := range hostFiles {
 		if err := os.WriteFile(filepath.Join(r.dir, etcDir, name), []byte(content), 0o644); err != nil {
@@ -173,23 +171,6 @@ func (r *Runtime) tryVolume(ctx context.Context) error {
 		return err
 	}
 	return mount.Close()
-}
-
-// passable refuses a directory that others than root cannot get to: the root of a sandbox is nobody on the host, and the
-// runtime goes to the root file system as that.
-func passable(dir string) error {
-	for d := dir; ; d = filepath.Dir(d) {
-		st, err := os.Stat(d)
-		if err != nil {
-			return err
-		}
-		if st.Mode().Perm()&0o001 == 0 {
-			return enplace.Errorf(enplace.KindUnavailable, "sandboxes cannot reach %s: only its owner may pass %s", dir, d).WithFix("chmod o+x %s", d)
-		}
-		if d == "/" {
-			return nil
-		}
-	}
 }
 
 // Abilities says what this host lets the adapter do.

@@ -188,17 +188,24 @@ func (p *pool) want(s *shelf, now time.Time) int {
 
 func (p *pool) fill(ctx context.Context, k key) {
 	c, err := p.r.create(ctx, k)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.shelf(k)
-	if err != nil {
-		s.failed = p.r.now()
-		if ctx.Err() == nil {
-			p.r.log.Error("making a sandbox ahead", "root", k.root, "error", err)
-		}
+	if err == nil {
+		p.put(c)
 		return
 	}
+	if ctx.Err() == nil {
+		p.r.log.Error("making a sandbox ahead", "root", k.root, "error", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shelf(k).failed = p.r.now()
+}
+
+// put holds a sandbox ready, unless it has ended already.
+func (p *pool) put(c *container) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if c.alive() {
+		s := p.shelf(c.key)
 		s.ready = append(s.ready, c)
 	}
 }

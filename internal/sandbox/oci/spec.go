@@ -11,6 +11,7 @@ import (
 
 	"github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 )
 
 // specVersion is old enough for the runtimes of Debian 12: crun 1.8 refuses 1.2.0 and later.
@@ -52,7 +53,7 @@ func (r *Runtime) spec(c *container) *specs.Spec {
 	s := &specs.Spec{
 		Version:  specVersion,
 		Hostname: hostname,
-		Root:     &specs.Root{Path: c.rootDir()},
+		Root:     &specs.Root{Path: rootPoint},
 		Mounts:   r.mounts(c),
 		Process: &specs.Process{
 			Args: []string{sandbox.GuestPath, "init"},
@@ -61,7 +62,7 @@ func (r *Runtime) spec(c *container) *specs.Spec {
 			Capabilities: &specs.LinuxCapabilities{
 				Bounding: capabilities, Effective: capabilities, Permitted: capabilities},
 			Rlimits: []specs.POSIXRlimit{
-				{Type: "RLIMIT_NOFILE", Soft: 65536, Hard: 65536},
+				{Type: "RLIMIT_NOFILE", Soft: r.openFiles, Hard: r.openFiles},
 				{Type: "RLIMIT_CORE"},
 			},
 			NoNewPrivileges: true,
@@ -81,6 +82,19 @@ func (r *Runtime) spec(c *container) *specs.Spec {
 		s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: t})
 	}
 	return s
+}
+
+// maxOpenFiles is what servers and package managers are content with, and small enough for the programs that go through all
+// descriptors.
+const maxOpenFiles = 65536
+
+// openFiles gives the limit on open files of sandboxes' processes: a user namespace cannot raise the server's own.
+func openFiles() uint64 {
+	var own unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil {
+		return 1024
+	}
+	return min(own.Max, maxOpenFiles)
 }
 
 // resources are the limits until the sandbox has an owner.
@@ -111,7 +125,7 @@ func (r *Runtime) mounts(c *container) []specs.Mount {
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=755", "size=64m"}},
 		bind(filepath.Join(c.dir, volumeDir, volumeTask), "/task", "nosuid", "nodev"),
-		bind(c.gateSocket(), sandbox.EgressSocket, "ro", "nosuid", "nodev", "noexec"),
+		bind(filepath.Join(c.dir, gateSocket), sandbox.EgressSocket, "ro", "nosuid", "nodev", "noexec"),
 		bind(r.caBundle, sandbox.CAPath, "ro", "nosuid", "nodev", "noexec"),
 		bind(r.guest, sandbox.GuestPath, "ro", "nosuid", "nodev"),
 	}

@@ -3,7 +3,6 @@ package oci
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -180,15 +179,4 @@ func (c *container) mount(ctx context.Context, n int, m sandbox.Mount) (*os.File
 		mount, err := c.stack(ctx, m.Images, "", "")
 		return withAttrs(mount, err, readOnlyAttrs)
 	}
-}
-
-// withAttrs passes on a mount with attributes set on all of it.
-func withAttrs(mount *os.File, err error, attrs uint64) (*os.File, error) {
-	if err != nil {
-		return nil, err
-	}
-	if err := setMountAttrs(mount, attrs); err != nil {
-		return nil, errors.Join(err, mount.Close())
-	}
-	return mount, nil
 }

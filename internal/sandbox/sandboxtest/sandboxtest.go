@@ -1,0 +1,238 @@
+// Package sandboxtest is what every adapter of the sandbox contract has to pass. It looks at a sandbox from inside, as root and
+// as hostile as a test can be, and from outside through the contract alone, so it holds for an adapter of any kind.
+package sandboxtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"enplace"
+	"enplace/internal/image"
+	"enplace/internal/sandbox"
+)
+
+// Harness is the adapter under test.
+type Harness struct {
+	// Runtime is a runtime that has recovered. Its egress lets 127.0.0.0/8 through, which is where the suite's servers are.
+	Runtime sandbox.Runtime
+	// Images is the store that the runtime takes images from.
+	Images *image.Store
+	// Base is the root of the sandboxes, as Base makes it.
+	Base []enplace.Digest
+}
+
+// patience bounds every step of a test. It is no measure of speed.
+const patience = time.Minute
+
+// Run runs the suite. The runtime is still usable afterwards, and has no sandbox left.
+func Run(t *testing.T, h Harness) {
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, Harness)
+	}{
+		{"Exec", testExec},
+		{"ExecFails", testExecFails},
+		{"Deadline", testDeadline},
+		{"Cancel", testCancel},
+		{"Stop", testStop},
+		{"Setup", testSetup},
+		{"Ids", testIDs},
+		{"Unknown", testUnknown},
+		{"Dial", testDial},
+		{"Concurrent", testConcurrent},
+		{"Privileges", testPrivileges},
+		{"KernelFiles", testKernelFiles},
+		{"Devices", testDevices},
+		{"Neighbours", testNeighbours},
+		{"Network", testNetwork},
+		{"Egress", testEgress},
+		{"Memory", testMemory},
+		{"Processes", testProcesses},
+		{"Disk", testDisk},
+		{"ReadOnly", testReadOnly},
+		{"Stacked", testStacked},
+		{"Writable", testWritable},
+		{"CaptureRoot", testCaptureRoot},
+		{"Work", testWork},
+		{"WorkIsReplaced", testWorkIsReplaced},
+		{"Cache", testCache},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(t, h) })
+	}
+	if left := h.Runtime.List(); len(left) > 0 {
+		t.Errorf("sandboxes are left: %v", left)
+	}
+}
+
+// Base makes a root of busybox, with the probe, in the store.
+func Base(t testing.TB, images *image.Store) []enplace.Digest {
+	t.Helper()
+	root := t.TempDir()
+	busybox := require(t, "busybox", "apt-get install busybox-static")
+	for _, dir := range []string{"bin", "dev", "env", "etc", "proc", "root", "run", "sys", "task", "tmp", "usr/bin", "var/tmp"} {
+		check(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+	}
+	check(t, os.Chmod(filepath.Join(root, "tmp"), 0o777|os.ModeSticky))
+	b, err := os.ReadFile(busybox)
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(root, "bin/busybox"), b, 0o755))
+	applets, err := exec.Command(busybox, "--list").Output()
+	check(t, err)
+	for applet := range strings.FieldsSeq(string(applets)) {
+		if applet != "busybox" {
+			check(t, os.Symlink("busybox", filepath.Join(root, "bin", applet)))
+		}
+	}
+	check(t, os.WriteFile(filepath.Join(root, "etc/passwd"), []byte("root:x:0:0::/root:/bin/sh\n"), 0o644))
+	Build(t, "enplace/internal/sandbox/sandboxtest/probe", filepath.Join(root, "bin/probe"))
+	info, err := images.PackDir(t.Context(), root, image.DirOptions{})
+	check(t, err)
+	return []enplace.Digest{info.Digest}
+}
+
+// Build builds a program of this module, linked statically.
+func Build(t testing.TB, pkg, out string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-trimpath", "-o", out, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building %s: %v\n%s", pkg, err, b)
+	}
+}
+
+// require gives the path of a program, or skips the test; under CI its absence is a failure.
+func require(t testing.TB, program, fix string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		Absent(t, "%s is not here: %s", program, fix)
+	}
+	return path
+}
+
+// Absent skips the test because the host lacks something, or fails it where CI is set.
+func Absent(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// Spec is a sandbox of the harness's base, with nothing in it.
+func (h Harness) Spec(id string) sandbox.Spec {
+	return sandbox.Spec{ID: id, Root: h.Base, Limits: enplace.DefaultTaskLimits, Egress: enplace.Egress{Policy: enplace.EgressNone}}
+}
+
+// Start starts a sandbox that ends with the test.
+func (h Harness) Start(t testing.TB, s sandbox.Spec) sandbox.Sandbox {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	b, err := h.Runtime.Start(ctx, s)
+	if err != nil {
+		t.Fatalf("starting %s: %v", s.ID, err)
+	}
+	t.Cleanup(func() {
+		stop(t, b)
+		check(t, h.Runtime.Discard(context.Background(), s.ID))
+	})
+	return b
+}
+
+func stop(t testing.TB, b sandbox.Sandbox) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := b.Stop(ctx); err != nil {
+		t.Errorf("stopping %s: %v", b.ID(), err)
+	}
+}
+
+// result is what a command gave: its exit and both outputs.
+type result struct {
+	sandbox.Exit
+	out, err string
+}
+
+// sh runs a script by the shell in the working directory.
+func sh(t testing.TB, b sandbox.Sandbox, script string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out, errs bytes.Buffer
+	exit, err := b.Exec(ctx, sandbox.Command{Argv: []string{"/bin/sh", "-c", script}, Env: sandbox.BaseEnv(), Dir: sandbox.TaskDir,
+		Stdout: &out, Stderr: &errs})
+	if err != nil {
+		t.Fatalf("running %q: %v", script, err)
+	}
+	return result{exit, out.String(), errs.String()}
+}
+
+// want runs a script that must succeed with that output, space around it apart.
+func want(t testing.TB, b sandbox.Sandbox, script, out string) {
+	t.Helper()
+	r := sh(t, b, script)
+	if r.Code != 0 || strings.TrimSpace(r.out) != out {
+		t.Errorf("%q: exit %d, output %q, errors %q; want output %q", script, r.Code, r.out, r.err, out)
+	}
+}
+
+// refused runs a script that must fail for one of the reasons given.
+func refused(t testing.TB, b sandbox.Sandbox, script string, reasons ...string) {
+	t.Helper()
+	r := sh(t, b, script)
+	said := strings.ToLower(r.out + r.err)
+	for _, reason := range reasons {
+		if strings.Contains(said, strings.ToLower(reason)) {
+			return
+		}
+	}
+	t.Errorf("%q: exit %d, output %q, errors %q; want one of %q", script, r.Code, r.out, r.err, reasons)
+}
+
+// Pack makes an image of files: a path with / at its end is a folder.
+func (h Harness) Pack(t testing.TB, files map[string]string) enplace.Digest {
+	t.Helper()
+	dir := t.TempDir()
+	for path, content := range files {
+		full := filepath.Join(dir, path)
+		if strings.HasSuffix(path, "/") {
+			check(t, os.MkdirAll(full, 0o755))
+			continue
+		}
+		check(t, os.MkdirAll(filepath.Dir(full), 0o755))
+		check(t, os.WriteFile(full, []byte(content), 0o644))
+	}
+	info, err := h.Images.PackDir(t.Context(), dir, image.DirOptions{})
+	check(t, err)
+	return info.Digest
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantKind(t testing.TB, err error, kind enplace.Kind) {
+	t.Helper()
+	if enplace.KindOf(err) != kind {
+		t.Errorf("got %v, want an error of kind %s", err, kind)
+	}
+}
+
+func wantIs(t testing.TB, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("got %v, want %v", err, target)
+	}
+}
