@@ -29,6 +29,9 @@ func (a answer) write(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if a.status == http.StatusBadRequest {
+		w.Header().Set("Connection", "close") // what follows a request that was not understood is not to be trusted
+	}
 	http.Error(w, "enplace: "+a.text, a.status)
 }
 

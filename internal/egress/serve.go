@@ -167,11 +167,11 @@ func rewrite(r *httputil.ProxyRequest) {
 type impatient struct{ net.Conn }
 
 func (c impatient) Read(p []byte) (int, error) {
-	_ = c.SetReadDeadline(time.Now().Add(idleTimeout))
+	_ = c.SetDeadline(time.Now().Add(idleTimeout))
 	return c.Conn.Read(p)
 }
 
 func (c impatient) Write(p []byte) (int, error) {
-	_ = c.SetWriteDeadline(time.Now().Add(idleTimeout))
+	_ = c.SetDeadline(time.Now().Add(idleTimeout))
 	return c.Conn.Write(p)
 }

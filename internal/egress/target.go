@@ -24,7 +24,8 @@ func (t target) inURL() string {
 	return strings.TrimSuffix(hostport, ":80")
 }
 
-// dialed is the authority with the name closed by a dot, so that the host's search domains make no other name of it.
+// dialed is the authority with the name closed by a dot, so that the host's search domains make no other name of it. Names
+// without a dot are therefore not looked up in /etc/hosts.
 func (t target) dialed() string {
 	host := t.host
 	if !t.addr.IsValid() {
