@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"strings"
@@ -58,7 +59,7 @@ func (p *plan) inspectPython(ctx context.Context, sh *build.Shell, warnings []st
 	}
 	for i, d := range got.Distributions {
 		if l, ok := lock[found.Packages[i].Name]; ok && found.Packages[i].Source == "" {
-			found.Packages[i].Source, found.Packages[i].Hash = l.Index, l.hash(d.Tags)
+			found.Packages[i].Source, found.Packages[i].Hash = cmp.Or(l.Index, p.pipIndex()), l.hash(d.Tags)
 		}
 	}
 	return found, nil

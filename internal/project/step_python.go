@@ -81,10 +81,13 @@ func (p *plan) pythonLeavesOut() func(string) bool {
 }
 
 func (p *plan) pipIndex() string {
-	if p.run.Spec.PipIndexURL != "" {
+	switch {
+	case p.run.Spec.PipIndexURL != "":
 		return p.run.Spec.PipIndexURL
+	case p.s.cfg.Registries.PyPI != "":
+		return p.s.cfg.Registries.PyPI
 	}
-	return p.s.cfg.Registries.PyPI
+	return "https://pypi.org/simple"
 }
 
 // uvEnv are uv's settings. Source: uv's reference of environment variables.
@@ -94,11 +97,8 @@ func (p *plan) uvEnv() []string {
 		// Times in an image are all the same, so bytecode must not be judged by them.
 		"PYC_INVALIDATION_MODE=UNCHECKED_HASH",
 		"UV_PROJECT_ENVIRONMENT="+p.root+"/.venv", "VIRTUAL_ENV="+p.root+"/.venv", "UV_PYTHON_INSTALL_DIR="+p.root+"/.python",
-		"UV_PYTHON_DOWNLOADS=manual", "UV_HTTP_TIMEOUT=120", "UV_FROZEN=1", "PIP_CACHE_DIR="+cacheDir+"/pip",
+		"UV_PYTHON_DOWNLOADS=manual", "UV_HTTP_TIMEOUT=120", "UV_DEFAULT_INDEX="+p.pipIndex(), "PIP_CACHE_DIR="+cacheDir+"/pip",
 	)
-	if i := p.pipIndex(); i != "" {
-		env = append(env, "UV_DEFAULT_INDEX="+i)
-	}
 	if m := p.s.cfg.Registries.PythonMirror; m != "" {
 		env = append(env, "UV_PYTHON_INSTALL_MIRROR="+m)
 	}
