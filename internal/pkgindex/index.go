@@ -1,12 +1,18 @@
 // Package pkgindex asks PyPI, npm and Debian about a name and a version. It is apart from project because what a registry
-// says is hostile and slow: answers are bounded, cached for minutes, and one that did not come is an error of kind upstream,
+// says is hostile and slow: answers are bounded, kept for minutes, and one that did not come is an error of kind upstream,
 // never "does not exist".
 package pkgindex
 
 import (
 	"context"
 	"net/http"
+	"runtime"
+	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 
 	"enplace"
 )
@@ -15,10 +21,10 @@ import (
 type Config struct {
 	PyPI     string           // simple index; https://pypi.org/simple
 	NPM      string           // registry; https://registry.npmjs.org
-	Apt      []AptSource      // what builds install from; Debian stable main of the host's architecture, its updates and security
-	HTTP     *http.Client     // reaches the registries above; a client with sane timeouts
+	Apt      []AptSource      // what builds install from; Debian 13's main, updates and security for this architecture
+	HTTP     *http.Client     // reaches the registries above, which the operator chose
 	Foreign  *http.Client     // reaches indexes that users name; one that refuses loopback, private and metadata addresses
-	CacheDir string           // where Debian's package lists are kept between starts; memory alone when empty
+	CacheDir string           // a folder for Debian's package lists between starts; memory alone when empty
 	Now      func() time.Time // time.Now
 	TTL      time.Duration    // how long an answer of PyPI or npm holds; 5 minutes. Debian's lists hold for an hour
 }
@@ -31,29 +37,156 @@ type AptSource struct {
 	Arch       string // Debian's name, such as amd64
 }
 
-// Target is what packages must be installable on.
+// Target is what packages must be installable on. An empty field is not checked, but for Glibc.
 type Target struct {
 	Python      string // full version, such as 3.13.5
 	Node        string // full version, such as 20.19.2
 	Arch        string // x86_64 or aarch64
-	Glibc       string // such as 2.36, which is the default
+	Glibc       string // such as 2.41; 2.36 when empty
 	PipIndexURL string // simple index to ask instead of Config.PyPI
 }
 
 // Index asks the registries. It is safe for concurrent use.
-type Index struct{ c Config }
+type Index struct {
+	c       Config
+	flights singleflight.Group
+
+	mu      sync.Mutex
+	answers map[string]answer
+	lists   map[string]*aptList
+}
+
+// answer is what a registry said of one name.
+type answer struct {
+	value any
+	until time.Time
+}
+
+const (
+	maxAnswers  = 512
+	concurrency = 8
+)
 
 // New makes an Index.
-func New(c Config) *Index { return &Index{c: c} }
+func New(c Config) *Index {
+	def := func(s *string, v string) {
+		if *s = strings.TrimRight(*s, "/"); *s == "" {
+			*s = v
+		}
+	}
+	def(&c.PyPI, "https://pypi.org/simple")
+	def(&c.NPM, "https://registry.npmjs.org")
+	if c.Apt == nil {
+		arch := runtime.GOARCH
+		c.Apt = []AptSource{
+			{"http://deb.debian.org/debian", "trixie", []string{"main"}, arch},
+			{"http://deb.debian.org/debian", "trixie-updates", []string{"main"}, arch},
+			{"http://deb.debian.org/debian-security", "trixie-security", []string{"main"}, arch},
+		}
+	}
+	if c.HTTP == nil {
+		c.HTTP = &http.Client{Transport: transport(false)}
+	}
+	if c.Foreign == nil {
+		c.Foreign = &http.Client{Transport: transport(true)}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.TTL == 0 {
+		c.TTL = 5 * time.Minute
+	}
+	return &Index{c: c, answers: map[string]answer{}, lists: map[string]*aptList{}}
+}
 
 // Check says what the registry of pkg's manager knows of it. A registry that does not answer, refuses or talks nonsense is an
 // enplace.Error of kind upstream.
 func (x *Index) Check(ctx context.Context, pkg enplace.Package, t Target) (enplace.PackageCheck, error) {
-	return enplace.PackageCheck{}, enplace.Errorf(enplace.KindUpstream, "not yet")
+	c := enplace.PackageCheck{Manager: pkg.Manager, Name: pkg.Name, CanonicalName: pkg.CanonicalName(), Version: pkg.Version}
+	switch pkg.Manager {
+	case enplace.Pip:
+		return x.checkPip(ctx, c, pkg, t)
+	case enplace.NPM:
+		return x.checkNPM(ctx, c, pkg, t)
+	case enplace.Apt:
+		return x.checkApt(ctx, c, pkg)
+	}
+	return c, enplace.Invalidf("%q is no package manager; there are pip, npm and apt", pkg.Manager).WithField("manager")
 }
 
-// CheckAll checks each package, eight at a time, and answers in their order. Where a registry did not answer, the check says
-// so in its message, and the first such error is given beside all the checks.
+// CheckAll checks each package, eight at a time, and answers in their order. Where a registry did not answer, that check says
+// so in its message alone, and the first such error is given beside all checks.
 func (x *Index) CheckAll(ctx context.Context, pkgs []enplace.Package, t Target) ([]enplace.PackageCheck, error) {
-	return nil, nil
+	checks, errs := make([]enplace.PackageCheck, len(pkgs)), make([]error, len(pkgs))
+	var g errgroup.Group
+	g.SetLimit(concurrency)
+	for i, pkg := range pkgs {
+		g.Go(func() error {
+			if checks[i], errs[i] = x.Check(ctx, pkg, t); errs[i] != nil {
+				checks[i].Message = messageOf(errs[i])
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return checks, err
+		}
+	}
+	return checks, nil
+}
+
+// remember gives the answer kept under the key, or asks once for all who want it at the same time. Errors are not kept.
+func (x *Index) remember(ctx context.Context, key string, ask func(context.Context) (any, error)) (any, error) {
+	x.mu.Lock()
+	a, ok := x.answers[key]
+	x.mu.Unlock()
+	if ok && x.c.Now().Before(a.until) {
+		return a.value, nil
+	}
+	return x.shared(ctx, key, func(ctx context.Context) (any, error) {
+		value, err := ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if len(x.answers) >= maxAnswers {
+			x.forget()
+		}
+		x.answers[key] = answer{value, x.c.Now().Add(x.c.TTL)}
+		return value, nil
+	})
+}
+
+// forget makes room: what is out of date goes, and if that is nothing, whatever comes first. The lock is held.
+func (x *Index) forget() {
+	now := x.c.Now()
+	for k, a := range x.answers {
+		if !now.Before(a.until) {
+			delete(x.answers, k)
+		}
+	}
+	for k := range x.answers {
+		if len(x.answers) < maxAnswers {
+			return
+		}
+		delete(x.answers, k)
+	}
+}
+
+// shared runs ask once for all callers of a key. It goes on when the caller that began it goes away, since others may wait.
+func (x *Index) shared(ctx context.Context, key string, ask func(context.Context) (any, error)) (any, error) {
+	ch := x.flights.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+		defer cancel()
+		return ask(ctx)
+	})
+	select {
+	case r := <-ch:
+		return r.Val, r.Err
+	case <-ctx.Done():
+		return nil, couldNot("the registry", "did not answer in time").WithCause(ctx.Err())
+	}
 }
