@@ -23,12 +23,15 @@ type Thing struct {
 	What        string // environment, harness, task, key, audit: the word of the message
 	ID          string
 	Owner       string // the name of the caller that created it
-	Harness     string // of a task: the harness that it runs
+	Harness     string // of a task: the harness that it runs; of an environment: the one that it is reached through
 	Environment string // of a task or harness
 }
 
 // Check gives nil, or an *enplace.Error: not_found when the caller may not know of the thing, forbidden when it may.
 func Check(c enplace.Caller, a Action, t Thing) error {
+	if c.Kind != enplace.KeyOperator && c.Subject == "" {
+		return Unknown(t) // nobody: or it would own what has no owner
+	}
 	switch c.Kind {
 	case enplace.KeyOperator:
 		return nil
