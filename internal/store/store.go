@@ -4,7 +4,10 @@
 //
 // Every method is safe for concurrent use. What a method acknowledged survives a crash. A method either does all it says
 // or nothing. A callback runs inside the transaction, may be called again when the database asks for a retry, and must not
-// call the store. Times are passed in, so that one request has one time.
+// call the store. Times are passed in, so that one request has one time; they are kept to the microsecond and given in UTC.
+//
+// ErrNotFound is the answer for a record that is not there, and for anything of an environment that is not. A list is
+// paged by a cursor of the adapter's; one that it did not make is an *enplace.Error of kind malformed.
 package store
 
 import (
@@ -120,17 +123,20 @@ type Builds interface {
 	// ClaimBuild takes the oldest queued build for a worker until the lease ends, sets it running, and reports false when there
 	// is none. A running build whose lease ended can be claimed again.
 	ClaimBuild(ctx context.Context, worker string, now time.Time, lease time.Duration) (BuildRecord, bool, error)
-	// RenewBuild extends a lease and reports whether a cancel was requested. ErrConflict when the worker no longer holds it.
+	// RenewBuild extends a lease and reports whether a cancel was requested. ErrConflict when the worker no longer holds it,
+	// also because the build ended or its environment was deleted.
 	RenewBuild(ctx context.Context, environment string, n int, worker string, until time.Time) (cancel bool, err error)
 	Build(ctx context.Context, environment string, n int) (BuildRecord, error)
 	// ListBuilds gives the builds of an environment, newest first.
 	ListBuilds(ctx context.Context, environment string, p enplace.Page) (enplace.List[enplace.Build], error)
-	// UpdateBuild edits a build that has not ended; ErrConflict when it has.
+	// UpdateBuild reads, lets change edit, and writes back Step, Steps, ElapsedMS, Error and Warnings of a build that has not
+	// ended; ErrConflict when it has.
 	UpdateBuild(ctx context.Context, environment string, n int, change func(*enplace.Build)) (enplace.Build, error)
 	// RequestCancel marks a build. One that is queued is cancelled at once; ErrConflict when it has ended.
 	RequestCancel(ctx context.Context, environment string, n int, now time.Time) (enplace.Build, error)
 	// FinishBuild ends a build. With a version, it numbers it (the next of the environment), adds it, and makes it the active one
-	// if the active version is still spec.Active (compare-and-swap); the answer's Version is its number.
+	// if the active version is still spec.Active (compare-and-swap); the answer's Version is its number. A number is never given
+	// twice. end has a final state and EndedAt. ErrConflict when the build has ended before: of two workers one finishes it.
 	FinishBuild(ctx context.Context, environment string, n int, end enplace.Build, version *enplace.Version) (b enplace.Build, activated bool, err error)
 	// InterruptBuilds ends every running build as interrupted, and gives them. For the start of a server.
 	InterruptBuilds(ctx context.Context, now time.Time) ([]enplace.Build, error)
@@ -199,13 +205,14 @@ type TaskFilter struct {
 
 // Tasks keeps tasks.
 type Tasks interface {
-	// CreateTask adds one. pin, when not nil, gets the active version of the environment (or ErrNotFound with a zero one) inside
-	// the transaction, and returns the record to add.
+	// CreateTask adds the record that pin returns. pin, which is required, gets the active version of the environment (or
+	// ErrNotFound with a zero one) inside the transaction. ErrNotFound when the version that the record names is gone: a pinned
+	// version is one whose images are kept.
 	CreateTask(ctx context.Context, environment string, pin func(enplace.Version, error) (TaskRecord, error)) (TaskRecord, error)
 	Task(ctx context.Context, id string) (TaskRecord, error)
 	// ListTasks gives them newest first, or oldest first with Status queued.
 	ListTasks(ctx context.Context, f TaskFilter, p enplace.Page) (enplace.List[TaskRecord], error)
-	// UpdateTask reads, lets change edit, and writes back. An error from change is returned and nothing is written.
+	// UpdateTask reads, lets change edit, and writes back all but ID, CreatedAt and Input, which it does not load. An error from change is returned and nothing is written.
 	UpdateTask(ctx context.Context, id string, change func(*TaskRecord) error) (TaskRecord, error)
 }
 
@@ -215,6 +222,7 @@ type Keys interface {
 	// KeyByHash gives the key, revoked or not.
 	KeyByHash(ctx context.Context, hash string) (enplace.Key, error)
 	ListKeys(ctx context.Context, p enplace.Page) (enplace.List[enplace.Key], error)
+	// RevokeKey gives the key as it is then; the time of a first revocation stays.
 	RevokeKey(ctx context.Context, id string, now time.Time) (enplace.Key, error)
 	TouchKey(ctx context.Context, id string, now time.Time) error
 }

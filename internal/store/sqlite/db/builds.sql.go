@@ -218,7 +218,7 @@ func (q *Queries) RequestCancel(ctx context.Context, arg RequestCancelParams) er
 }
 
 const runningBuilds = `-- name: RunningBuilds :many
-SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec FROM builds WHERE status = 'running' ORDER BY created_at, environment
+SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec FROM builds WHERE status IN ('queued', 'running') AND status = 'running' ORDER BY created_at, environment
 `
 
 func (q *Queries) RunningBuilds(ctx context.Context) ([]Build, error) {

@@ -93,7 +93,8 @@ CREATE TABLE tasks (
     record      TEXT    NOT NULL
 );
 CREATE INDEX tasks_newest ON tasks (created_at, id);
-CREATE INDEX tasks_unfinished ON tasks (status, created_at, id) WHERE status IN ('queued', 'running');
+CREATE INDEX tasks_queued ON tasks (created_at, id) WHERE status = 'queued';
+CREATE INDEX tasks_unfinished ON tasks (status) WHERE status IN ('queued', 'running');
 
 -- Apart from tasks: up to megabytes, written once and read once.
 CREATE TABLE task_inputs (

@@ -9,7 +9,7 @@ SELECT * FROM builds WHERE environment = $1 AND n = $2;
 SELECT * FROM builds WHERE environment = $1 AND status IN ('queued', 'running');
 
 -- name: RunningBuilds :many
-SELECT * FROM builds WHERE status = 'running' ORDER BY created_at, environment;
+SELECT * FROM builds WHERE status IN ('queued', 'running') AND status = 'running' ORDER BY created_at, environment;
 
 -- name: ListBuilds :many
 SELECT * FROM builds
