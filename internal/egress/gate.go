@@ -55,7 +55,7 @@ func (p *Proxy) Gate(socket, name string, policy enplace.Egress) (*Gate, error) 
 	g := &Gate{proxy: p, served: make(chan struct{})}
 	g.period = p.newPeriod(name, policy)
 	g.server = &http.Server{
-		Handler:                      g,
+		Handler:                      http.HandlerFunc(g.serve),
 		ReadHeaderTimeout:            headerTimeout,
 		IdleTimeout:                  keepAlive,
 		MaxHeaderBytes:               maxHeaderBytes,

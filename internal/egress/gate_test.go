@@ -658,3 +658,46 @@ func (s *nameServer) reply(q []byte) []byte {
 	}
 	return out
 }
+
+func BenchmarkTunnel(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "s")
+	g, err := egress.New(loopback).Gate(path, "a", open)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer g.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", l.Addr())
+	host, err := l.Accept()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer host.Close()
+	if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+		b.Fatal(err)
+	}
+	buf := make([]byte, 1<<20)
+	go func() {
+		for {
+			if _, err := host.Write(buf); err != nil {
+				return
+			}
+		}
+	}()
+	in := make([]byte, 1<<20)
+	b.SetBytes(1 << 20)
+	for b.Loop() {
+		if _, err := io.ReadFull(c, in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -60,21 +60,21 @@ func (e *period) dial(ctx context.Context, t target) (net.Conn, error) {
 }
 
 // failed gives the client's answer to a connection that was not made; a refusal is kept as such.
-func (e *period) failed(ctx context.Context, t target, err error) answer {
+func (e *period) failed(t target, err error) answer {
 	var refused *RefusedError
 	if errors.As(err, &refused) {
-		e.refuse(ctx, t, refused.Reason, "address", refused.Address)
+		e.refuse(t, refused.Reason, "address", refused.Address)
 	}
 	return toFailure(t, err)
 }
 
 // refuse logs a refusal and remembers its host. Once there were many, the next ones are held back: a sandbox that tries all
-// day must not fill the operator's disk.
-func (e *period) refuse(ctx context.Context, t target, reason string, detail ...any) {
+// day must not fill the operator's disk. A client that hangs up does not shorten the wait, and counts as connected until then.
+func (e *period) refuse(t target, reason string, detail ...any) {
 	if wait := e.remember(t.host); wait > 0 {
 		select {
 		case <-time.After(wait):
-		case <-ctx.Done():
+		case <-e.ctx.Done():
 		}
 	}
 	e.log.Warn("egress refused", append([]any{"host", t.host, "port", t.port, "reason", reason}, detail...)...)

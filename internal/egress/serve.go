@@ -17,8 +17,8 @@ const (
 	responseTimeout = 5 * time.Minute  // from the end of a plain request to the headers of its answer
 )
 
-// ServeHTTP answers one request of the sandbox.
-func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// serve answers one request of the sandbox.
+func (g *Gate) serve(w http.ResponseWriter, r *http.Request) {
 	e := g.enter()
 	if e == nil {
 		return
@@ -34,7 +34,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		answer{http.StatusBadRequest, err.Error()}.write(w, r)
 	case !t.allowedBy(e.policy):
-		e.refuse(ctx, t, "policy")
+		e.refuse(t, "policy")
 		byPolicy(t, e.policy).write(w, r)
 	case r.Method == http.MethodConnect:
 		e.tunnel(w, r, t)
@@ -47,7 +47,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *period) tunnel(w http.ResponseWriter, r *http.Request, t target) {
 	up, err := e.dial(r.Context(), t)
 	if err != nil {
-		e.failed(r.Context(), t, err).write(w, r)
+		e.failed(t, err).write(w, r)
 		return
 	}
 	defer up.Close()
@@ -143,7 +143,7 @@ func (e *period) forwarder() http.Handler {
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			t, _ := parseTarget(r) // as it went out; it was checked before
-			e.failed(r.Context(), t, err).write(w, r)
+			e.failed(t, err).write(w, r)
 		},
 	}
 }

@@ -39,7 +39,7 @@ const (
 	escape             // ESC
 	intermediate       // ESC and an intermediate character, as when a character set is chosen
 	control            // CSI: parameters, then a final character
-	text               // OSC, DCS, SOS, PM, APC: text up to ST or BEL
+	sequence           // OSC, DCS, SOS, PM, APC: text up to ST or BEL
 )
 
 const (
@@ -118,7 +118,7 @@ func (f *fold) rune(r rune, out lines) {
 		default:
 			f.inGround(r, out)
 		}
-	case text:
+	case sequence:
 		f.inText(r, out)
 	default:
 		f.inGround(r, out)
@@ -130,7 +130,7 @@ func (f *fold) inEscape(r rune, out lines) {
 	case r == '[':
 		f.state, f.params = control, f.params[:0]
 	case r == ']' || r == 'P' || r == 'X' || r == '^' || r == '_':
-		f.state, f.length = text, 0
+		f.state, f.length = sequence, 0
 	case r >= 0x20 && r <= 0x2f:
 		f.state = intermediate
 	case r >= 0x30 && r < del:
@@ -169,7 +169,7 @@ func (f *fold) inGround(r rune, out lines) {
 	case r == 0x9b:
 		f.state, f.params = control, f.params[:0]
 	case r == 0x90 || r == 0x98 || r >= 0x9d && r <= 0x9f:
-		f.state, f.length = text, 0
+		f.state, f.length = sequence, 0
 	case r == '\t':
 		f.put(r, out)
 	case r < ' ' || r >= del && r < 0xa0 || reorders(r):
