@@ -235,6 +235,9 @@ func (q *Queue) cook(ctx context.Context, r *Run) (v *enplace.Version, err error
 func (q *Queue) finish(ctx context.Context, r *Run, rec store.BuildRecord, end enplace.Build, version *enplace.Version, log *slog.Logger) {
 	now := q.cfg.Now()
 	end.EndedAt = &now
+	if rec.StartedAt != nil {
+		end.ElapsedMS = now.Sub(*rec.StartedAt).Milliseconds()
+	}
 	if r != nil {
 		end.Steps, end.Step, end.Warnings = r.closeSteps(end.Error)
 	}

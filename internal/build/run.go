@@ -162,7 +162,7 @@ type Layer struct {
 	// Key is everything that the result depends on. It is hashed as JSON; the same key is never run twice while its result is
 	// kept.
 	Key any
-	// Spec is the sandbox: its id and limits are filled in.
+	// Spec is the sandbox: its id, and the limits that it leaves out, are filled in.
 	Spec sandbox.Spec
 	// Run does the work and gives the findings, kept as JSON.
 	Run func(ctx context.Context, sh *Shell) (findings any, err error)
@@ -212,7 +212,7 @@ func (r *Run) cached(ctx context.Context, hash string) (store.StepResult, error)
 func (r *Run) runLayer(ctx context.Context, l Layer, hash string) (store.StepResult, error) {
 	r.boxes++
 	l.Spec.ID = fmt.Sprintf("build_%s_%d_%d", r.Environment, r.N, r.boxes)
-	l.Spec.Limits = r.q.cfg.Limits
+	l.Spec.Limits = l.Spec.Limits.Or(r.q.cfg.Limits)
 	box, err := r.q.cfg.Runtime.Start(ctx, l.Spec)
 	if err != nil {
 		return store.StepResult{}, fmt.Errorf("starting the sandbox of a step: %w", err)

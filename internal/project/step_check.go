@@ -26,6 +26,7 @@ type checkFindings struct {
 func (p *plan) stepCheck(ctx context.Context) (build.Outcome, error) {
 	var found checkFindings
 	spec := p.spec(false, false)
+	spec.Limits = enplace.DefaultTaskLimits // a sandbox as tasks have it: the pool starts to hold some of this root ready
 	_, outcome, err := p.run.Layer(ctx, build.Layer{
 		// Only the layers of packages: a change of the tree alone does not change them, and checking them takes a while.
 		Key:  p.key(enplace.StepCheck, map[string]any{"layers": p.layers, "venv": p.venv, "modules": p.modules}),
