@@ -76,7 +76,6 @@ func newBox(t testing.TB, egress string) *box {
 	}
 	ln.SetUnlinkOnClose(false)
 	_ = ln.Close()
-	defer f.Close()
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}}
 	b.cmd = exec.Command("/proc/self/exe")
 	b.cmd.Env = []string{boxVar + "=" + guestBinary, egressVar + "=" + egress}
@@ -86,7 +85,9 @@ func newBox(t testing.TB, egress string) *box {
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Credential: &syscall.Credential{}, UidMappings: ids, GidMappings: ids, Pdeathsig: syscall.SIGKILL,
 	}
-	if err := b.cmd.Start(); err != nil {
+	err = b.cmd.Start()
+	_ = f.Close() // now only the guest holds it: when it dies, the dialler hears so
+	if err != nil {
 		skip(t, "cannot make namespaces: "+err.Error())
 	}
 	t.Cleanup(func() {
@@ -149,7 +150,7 @@ func (b *box) processes() []string {
 	b.t.Helper()
 	out := b.must(`for p in /proc/[0-9]*; do n=${p#/proc/}; [ $n = 1 -o $n = $$ ] && continue
 		s=$(sed 's/.*) //' $p/stat 2>/dev/null | cut -d' ' -f1) || continue
-		c=$(tr '\0' ' ' <$p/cmdline 2>/dev/null)
+		{ c=$(tr '\0' ' ' <$p/cmdline); } 2>/dev/null
 		case "$c" in "enplace-guest run "|"") [ "$s" = Z ] && echo "zombie $n $(cat $p/comm)";; *) echo "$c";; esac; done; true`)
 	var list []string
 	for l := range strings.Lines(out) {

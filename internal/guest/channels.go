@@ -18,42 +18,48 @@ func (s *server) exec(nc ssh.NewChannel) {
 		return
 	}
 	defer ch.Close()
-	j, r, err := s.startRequested(nc, ch)
+	j, err := s.beginRequested(nc, ch)
 	if err != nil {
 		go ssh.DiscardRequests(reqs)
 		sendEnded(ch, ended{Error: toWire(err)})
 		return
 	}
+	go j.obey(reqs)
+	if err := j.confirm(); err != nil {
+		sendEnded(ch, ended{Error: toWire(err)})
+		return
+	}
 	_, _ = ch.SendRequest(startedRequest, false, nil)
 	j.io.forward(ch, ch, ch.Stderr())
-	go func() {
-		for r := range reqs {
-			var m signalMessage
-			if r.Type == signalRequest && ssh.Unmarshal(r.Payload, &m) == nil {
-				j.signal(m.Name)
-			}
-		}
-		j.kill(false) // the channel is closed: nobody waits for the command any more
-	}()
-	e := j.wait(r.Timeout)
+	e := j.wait()
 	_ = ch.CloseWrite()
 	sendEnded(ch, ended{Exit: e})
 }
 
-func (s *server) startRequested(nc ssh.NewChannel, ch ssh.Channel) (*job, execRequest, error) {
+// obey does what the host asks of a running command. A closed channel means that nobody waits for it any more.
+func (j *job) obey(reqs <-chan *ssh.Request) {
+	for r := range reqs {
+		var m signalMessage
+		if r.Type == signalRequest && ssh.Unmarshal(r.Payload, &m) == nil {
+			j.signal(m.Name)
+		}
+	}
+	j.kill(false)
+}
+
+func (s *server) beginRequested(nc ssh.NewChannel, ch ssh.Channel) (*job, error) {
 	payload, err := readPayload(nc.ExtraData(), ch, maxExecBytes)
 	if err != nil {
-		return nil, execRequest{}, err
+		return nil, err
 	}
 	r, err := decodeExec(payload)
 	if err != nil {
-		return nil, execRequest{}, err
+		return nil, err
 	}
 	if r.TTY != nil && r.TTY.Term != "" {
 		r.Env = withVariable(r.Env, "TERM", r.TTY.Term)
 	}
-	j, err := s.start(r)
-	return j, r, err
+	return s.begin(r)
 }
 
 // call serves a channel that carries a payload and gets an answer.

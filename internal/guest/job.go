@@ -11,86 +11,103 @@ import (
 
 // job is a command that runs inside.
 type job struct {
-	procs *table
-	kid   *kid        // the child of process 1 that it is, or is below
-	sup   *supervisor // nil when the command is that child itself
-	pid   int
-	io    *stdio
+	procs   *table
+	request execRequest
+	program string
+	io      *stdio
+	kid     *kid        // the child of process 1 that it is, or is below
+	sup     *supervisor // nil when the command is that child itself
+	pid     int         // 0 until confirm
 
 	mu       sync.Mutex
 	over     bool // its end is known: nothing is left to be signalled
 	killed   bool
 	timedOut bool
+	timer    *time.Timer
 }
 
-// start finds a command's program and runs it. The error is for the host.
-func (s *server) start(r execRequest) (*job, error) {
+// begin finds a command's program and starts it. The job can be killed from here on, and has to be confirmed and waited for.
+// The error is for the host.
+func (s *server) begin(r execRequest) (*job, error) {
 	program, err := resolve(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.startProgram(program, r)
+	return s.beginProgram(program, r)
 }
 
-// startProgram runs a command whose program is known.
-func (s *server) startProgram(program string, r execRequest) (*job, error) {
+// beginProgram is begin for a program that is known.
+func (s *server) beginProgram(program string, r execRequest) (*job, error) {
 	io, err := openStdio(r, s.null)
 	if err != nil {
 		return nil, err
 	}
-	l := launch{program: program, argv: r.Argv, env: r.Env, dir: r.Dir, tty: r.TTY != nil}
-	j, errno, err := s.procs.launch(l, io, r.Sole)
+	j := &job{procs: s.procs, request: r, program: program, io: io}
+	err = j.launch()
 	io.closeShared()
-	if errno != 0 {
-		err = startError(r, program, errno)
-	}
 	if err != nil {
 		io.close()
 		return nil, err
 	}
+	if r.Timeout > 0 {
+		j.timer = time.AfterFunc(r.Timeout, func() { j.kill(true) })
+	}
 	return j, nil
 }
 
-// launch forks a command, below a supervisor unless it is the sandbox's only one.
-func (t *table) launch(l launch, io *stdio, sole bool) (*job, syscall.Errno, error) {
-	j := &job{procs: t, io: io}
-	if sole {
-		files := []uintptr{uintptr(rawFD(io.child[0])), uintptr(rawFD(io.child[1])), uintptr(rawFD(io.child[2]))}
-		k, err := t.spawn(l.program, l.argv, l.attr(files), true)
-		if errno, ok := err.(syscall.Errno); ok {
-			return nil, errno, nil
+// launch forks the command, or asks a supervisor to do so.
+func (j *job) launch() error {
+	l := launch{program: j.program, argv: j.request.Argv, env: j.request.Env, dir: j.request.Dir, tty: j.request.TTY != nil}
+	if !j.request.Sole {
+		var err error
+		j.sup, err = j.procs.ask(l, j.io.child)
+		if err == nil {
+			j.kid = j.sup.kid
 		}
-		if err != nil {
-			return nil, 0, err
-		}
-		j.kid, j.pid = k, k.pid
-		return j, 0, nil
+		return err
 	}
-	sup, err := t.supervisor()
+	files := []uintptr{uintptr(rawFD(j.io.child[0])), uintptr(rawFD(j.io.child[1])), uintptr(rawFD(j.io.child[2]))}
+	k, err := j.procs.spawn(j.program, j.request.Argv, l.attr(files), true)
+	if errno, ok := err.(syscall.Errno); ok {
+		return startError(j.request, j.program, errno)
+	}
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
-	pid, errno, err := sup.start(l, io.child)
-	switch {
-	case err != nil:
-		// Something inside killed the supervisor. It may have started the command already.
-		_ = sup.conn.Close()
-		t.kill(sup.kid)
-		return nil, 0, fmt.Errorf("a process of the sandbox killed the supervisor of this command: %w", err)
-	case errno != 0:
-		t.release(sup)
-		return nil, errno, nil
+	j.kid, j.pid = k, k.pid
+	return nil
+}
+
+// confirm waits until the program runs. When it cannot be run, the error says why and the job is done with. A supervisor
+// that was killed meanwhile may have started it, so that is left for wait to find.
+func (j *job) confirm() error {
+	if j.sup == nil {
+		return nil
 	}
-	j.kid, j.sup, j.pid = sup.kid, sup, pid
-	return j, 0, nil
+	pid, errno, err := j.sup.started()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil || errno == 0 {
+		j.pid = pid
+		return nil
+	}
+	j.over = true
+	j.stopTimer()
+	if !j.killed {
+		j.procs.release(j.sup)
+	}
+	j.io.close()
+	return startError(j.request, j.program, errno)
+}
+
+func (j *job) stopTimer() {
+	if j.timer != nil {
+		j.timer.Stop()
+	}
 }
 
 // wait gives how the command ended. Its output has been passed on by then.
-func (j *job) wait(timeout time.Duration) Exit {
-	if timeout > 0 {
-		timer := time.AfterFunc(timeout, func() { j.kill(true) })
-		defer timer.Stop()
-	}
+func (j *job) wait() Exit {
 	var ws syscall.WaitStatus
 	var left bool
 	var err error
@@ -98,7 +115,7 @@ func (j *job) wait(timeout time.Duration) Exit {
 		<-j.kid.ended
 		ws = j.kid.status
 	} else {
-		ws, left, err = j.sup.wait()
+		ws, left, err = j.sup.ended()
 	}
 	e := j.settle(ws, left, err)
 	j.io.finish()
@@ -110,6 +127,7 @@ func (j *job) settle(ws syscall.WaitStatus, left bool, err error) Exit {
 	j.mu.Lock() // waits for a kill that is under way, so the answer comes after it
 	defer j.mu.Unlock()
 	j.over = true
+	j.stopTimer()
 	if err != nil {
 		ws = syscall.WaitStatus(syscall.SIGKILL)
 		if !j.killed { // by something inside: what the command started must not outlive its supervisor
@@ -149,7 +167,7 @@ func (j *job) signal(name string) {
 	sig := unix.SignalNum("SIG" + name)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if sig != 0 && !j.over && !j.killed {
+	if sig != 0 && j.pid != 0 && !j.over && !j.killed {
 		_ = syscall.Kill(-j.pid, sig)
 	}
 }

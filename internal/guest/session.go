@@ -117,7 +117,7 @@ func (x *session) start(program string, argv []string) bool {
 	if x.tty != nil && x.tty.Term != "" {
 		r.Env = withVariable(r.Env, "TERM", x.tty.Term)
 	}
-	j, err := x.s.startProgram(program, r)
+	j, err := x.s.beginProgram(program, r)
 	if err != nil {
 		_, _ = io.WriteString(x.ch.Stderr(), err.Error()+"\r\n")
 		return false
@@ -128,8 +128,14 @@ func (x *session) start(program string, argv []string) bool {
 
 // run passes the streams on and tells how the program ended.
 func (x *session) run() {
-	x.job.io.forward(x.ch, x.ch, x.ch.Stderr())
-	e := x.job.wait(0)
+	var e Exit
+	if err := x.job.confirm(); err != nil {
+		_, _ = io.WriteString(x.ch.Stderr(), err.Error()+"\r\n")
+		e.Code = 126 // as a shell says it
+	} else {
+		x.job.io.forward(x.ch, x.ch, x.ch.Stderr())
+		e = x.job.wait()
+	}
 	close(x.done)
 	_ = x.ch.CloseWrite()
 	if e.Signal != "" {

@@ -76,16 +76,31 @@ func (t *table) newSupervisor() (*supervisor, error) {
 	return &supervisor{kid: k, conn: conn.(*net.UnixConn)}, nil
 }
 
-// start asks for a command. errno says why it cannot be run; err, that the supervisor is gone.
-func (s *supervisor) start(l launch, stdio [3]*os.File) (pid int, errno syscall.Errno, err error) {
+// ask gives a command to a supervisor. One that something inside killed before it read the command is passed over.
+func (t *table) ask(l launch, stdio [3]*os.File) (*supervisor, error) {
 	b := l.encode()
-	n, _, err := s.conn.WriteMsgUnix(b, unix.UnixRights(rawFD(stdio[0]), rawFD(stdio[1]), rawFD(stdio[2])), nil)
-	if err == nil && n < len(b) {
-		_, err = s.conn.Write(b[n:])
+	rights := unix.UnixRights(rawFD(stdio[0]), rawFD(stdio[1]), rawFD(stdio[2]))
+	for tries := 0; ; tries++ {
+		s, err := t.supervisor()
+		if err != nil {
+			return nil, err
+		}
+		n, _, err := s.conn.WriteMsgUnix(b, rights, nil)
+		if err == nil && n < len(b) {
+			_, err = s.conn.Write(b[n:])
+		}
+		if err == nil {
+			return s, nil
+		}
+		_ = s.conn.Close()
+		if tries == maxIdle {
+			return nil, fmt.Errorf("processes of the sandbox kill the supervisors of commands: %w", err)
+		}
 	}
-	if err != nil {
-		return 0, 0, err
-	}
+}
+
+// started waits for the answer to ask. errno says why the command cannot be run; err, that the supervisor was killed.
+func (s *supervisor) started() (pid int, errno syscall.Errno, err error) {
 	r, err := s.read()
 	switch {
 	case err != nil:
@@ -98,8 +113,8 @@ func (s *supervisor) start(l launch, stdio [3]*os.File) (pid int, errno syscall.
 	return 0, 0, fmt.Errorf("a supervisor reported %d", r.Kind)
 }
 
-// wait gives how the command ended; err says that the supervisor was killed, with the command or by it.
-func (s *supervisor) wait() (ws syscall.WaitStatus, left bool, err error) {
+// ended waits for the end of the command; err says that the supervisor was killed, with the command or by it.
+func (s *supervisor) ended() (ws syscall.WaitStatus, left bool, err error) {
 	r, err := s.read()
 	if err == nil && r.Kind != reportExited {
 		err = fmt.Errorf("a supervisor reported %d", r.Kind)
