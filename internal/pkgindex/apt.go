@@ -31,6 +31,9 @@ type aptVersion struct {
 
 // checkApt looks the name up in the package lists of the sources.
 func (x *Index) checkApt(ctx context.Context, c enplace.PackageCheck, pkg enplace.Package) (enplace.PackageCheck, error) {
+	if len(x.c.Apt) == 0 {
+		return c, couldNot("this server", "has no Debian sources to ask")
+	}
 	var found []aptVersion
 	var providers []string
 	native := ""
@@ -111,9 +114,6 @@ func (x *Index) suites() string {
 		if !slices.Contains(names, s.Suite) {
 			names = append(names, s.Suite)
 		}
-	}
-	if len(names) == 0 {
-		return "apt"
 	}
 	return "Debian (" + strings.Join(names, ", ") + ")"
 }

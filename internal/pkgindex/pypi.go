@@ -145,9 +145,9 @@ func judgeFiles(c enplace.PackageCheck, allowed []*pyRelease, t Target, spec pyS
 		case c.Yanked:
 			c.Message = fmt.Sprintf("%s %s was withdrawn by its authors (%s); it installs because it is pinned, but choose another", c.CanonicalName, r.raw, r.why())
 		case !wheel:
-			c.Message = fmt.Sprintf("%s %s has no ready-made package for Python %s, so the build compiles it from source, which takes longer and needs its build tools", c.CanonicalName, r.raw, shortPython(t.Python))
+			c.Message = fmt.Sprintf("%s %s has no ready-made package for %s, so the build compiles it from source, which takes longer and needs its build tools", c.CanonicalName, r.raw, shortPython(t.Python))
 		case r != newest:
-			c.Message = fmt.Sprintf("%s %s will be installed, the newest that Python %s can use; %s is not for it", c.CanonicalName, r.raw, shortPython(t.Python), newest.raw)
+			c.Message = fmt.Sprintf("%s %s will be installed, the newest that %s can use; %s is not for it", c.CanonicalName, r.raw, shortPython(t.Python), newest.raw)
 		case r.version.preRelease() && !spec.namesPreRelease():
 			c.Message = fmt.Sprintf("%s %s will be installed; only pre-releases were ever published", c.CanonicalName, r.raw)
 		default:
@@ -170,7 +170,7 @@ func (r *pyRelease) whyNot(name string, t Target) string {
 			return fmt.Sprintf("%s %s is for Python %s, and this environment has %s; choose another version, or another python_version", name, r.raw, quoted(f.requires), t.Python)
 		}
 	}
-	return fmt.Sprintf("%s %s has neither a ready-made package for Python %s on Linux %s nor its source; choose another version, or another python_version", name, r.raw, shortPython(t.Python), t.Arch)
+	return fmt.Sprintf("%s %s has neither a ready-made package for %s on Linux %s nor its source; choose another version, or another python_version", name, r.raw, shortPython(t.Python), t.Arch)
 }
 
 func (r *pyRelease) why() string {

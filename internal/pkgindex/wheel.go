@@ -161,10 +161,10 @@ func pythonMinor(s string) (int, bool) {
 	return n, err == nil
 }
 
-// shortPython gives the 3.13 of 3.13.5.
+// shortPython gives "Python 3.13" for 3.13.5.
 func shortPython(s string) string {
 	if n, ok := pythonMinor(s); ok {
-		return "3." + strconv.Itoa(n)
+		return "Python 3." + strconv.Itoa(n)
 	}
-	return s
+	return strings.TrimSpace("Python " + s)
 }

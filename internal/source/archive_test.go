@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -561,12 +563,17 @@ func TestUnwrapping(t *testing.T) {
 
 func TestNamesOfOtherSystems(t *testing.T) {
 	t.Parallel()
+	// Info-ZIP's field: version 1, the CRC of the plain name, the name in UTF-8.
+	field := binary.LittleEndian.AppendUint32([]byte{0x75, 0x70, 5 + 4, 0, 1}, crc32.ChecksumIEEE([]byte("caf\x82")))
+	field = append(field, "日b"...)
 	for _, tc := range []struct {
 		name  string
 		items []zipItem
 		want  []string
 		rule  string
 	}{
+		{"Unicode field", []zipItem{{name: "caf\x82", dos: true, extra: field}, {name: "b"}}, []string{"b", "日b"}, ""},
+		{"Unicode field of another name", []zipItem{{name: "caf\x81", dos: true, extra: field}, {name: "b"}}, []string{"b", "cafü"}, "code page 437"},
 		{"DOS", []zipItem{{name: `dir\a.txt`, body: "x", dos: true}, {name: `dir\sub\`, dos: true}, {name: "b/c", dos: true}}, []string{"b/c", "dir/a.txt"}, `separated by \`},
 		{"Unix, backslashes alone", []zipItem{{name: `dir\a.txt`}, {name: "b"}}, []string{"b", "dir/a.txt"}, `separated by \`},
 		{"code page 437", []zipItem{{name: "caf\x82", dos: true}, {name: "b"}}, []string{"b", "café"}, "code page 437"},

@@ -2,19 +2,22 @@ package xz
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
-
-	"encoding/binary"
 )
 
 func pack(t testing.TB, content []byte, args ...string) []byte {
 	t.Helper()
 	if _, err := exec.LookPath("xz"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("no xz on this host")
+		}
 		t.Skip("no xz on this host")
 	}
 	cmd := exec.Command("xz", append([]string{"-c"}, args...)...)
