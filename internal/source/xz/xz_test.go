@@ -69,7 +69,7 @@ func TestReadsWhatXZWrites(t *testing.T) {
 
 func TestRefusesDamage(t *testing.T) {
 	t.Parallel()
-	packed := pack(t, sample()[:2000], "--check=crc32")
+	packed := pack(t, sample()[:2000], "-0", "--check=crc32")
 	for i := range packed {
 		if got, err := unpack(packed[:i]); err == nil {
 			t.Fatalf("cut at %d of %d: no error, %d bytes", i, len(packed), len(got))
