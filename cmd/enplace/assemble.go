@@ -85,32 +85,44 @@ func assemble(ctx context.Context, data string, o serveOptions, log *slog.Logger
 	}
 	trail := audit.New(st, log, time.Now)
 	a.keys = access.NewKeys(st, st, time.Now, trail)
+	a.closers = append(a.closers, a.keys.Close)
 	if err := a.operatorKey(ctx); err != nil {
 		return nil, err
 	}
-	allow, err := prefixes(o.allow)
+	proxy, err := o.proxy(log)
 	if err != nil {
 		return nil, err
 	}
-	proxy := egress.New(egress.Config{Allow: allow, Logger: log})
 	if err := a.sandboxes(ctx, o, images, proxy); err != nil {
 		return nil, err
 	}
 	return a, a.capabilities(o, blobs, images, proxy, trail)
 }
 
+// proxy makes the one way out of sandboxes.
+func (o serveOptions) proxy(log *slog.Logger) (*egress.Proxy, error) {
+	allow, err := prefixes("--allow-address", o.allow)
+	if err != nil {
+		return nil, err
+	}
+	deny, err := prefixes("--deny-address", o.deny)
+	if err != nil {
+		return nil, err
+	}
+	return egress.New(egress.Config{Allow: allow, AllowHosts: o.allowHosts, Deny: deny, Logger: log}), nil
+}
+
 // operatorKey writes the first operator key where only root can read it.
 func (a *app) operatorKey(ctx context.Context) error {
 	path := filepath.Join(a.data, keyFile)
-	secret, made, err := a.keys.Bootstrap(ctx)
+	made, err := a.keys.Bootstrap(ctx, func(secret string) error { return writeFile(path, secret+"\n") })
 	if err != nil {
 		return fmt.Errorf("making the operator key: %w", err)
 	}
-	if !made {
-		return nil
+	if made {
+		a.log.Info("operator key written", "file", path)
 	}
-	a.log.Info("operator key written", "file", path)
-	return writeFile(path, secret+"\n")
+	return nil
 }
 
 func (a *app) sandboxes(ctx context.Context, o serveOptions, images *image.Store, proxy *egress.Proxy) error {

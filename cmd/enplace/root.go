@@ -85,10 +85,13 @@ type statusError int
 
 func (s statusError) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
+// exitLacks is the status when this host lacks something.
+const exitLacks = 8
+
 // exitCodes is the one table of kinds and exit statuses; the help of the root command lists it.
 var exitCodes = map[enplace.Kind]int{
 	enplace.KindMalformed: 2, enplace.KindInvalid: 2, enplace.KindNotFound: 3, enplace.KindUnauthenticated: 4, enplace.KindForbidden: 4,
-	enplace.KindConflict: 5, enplace.KindTooLarge: 6, enplace.KindBusy: 6, enplace.KindUpstream: 7, enplace.KindUnavailable: 8, enplace.KindInternal: 1,
+	enplace.KindConflict: 5, enplace.KindTooLarge: 6, enplace.KindBusy: 6, enplace.KindUpstream: 7, enplace.KindUnavailable: exitLacks, enplace.KindInternal: 1,
 }
 
 // exit prints an error and gives the exit status.

@@ -29,6 +29,8 @@ type serveOptions struct {
 	pythonMirror string
 	pythonList   string
 	allow        []string
+	allowHosts   []string
+	deny         []string
 	gitHTTP      bool
 	buildEgress  string
 	buildHosts   []string
@@ -67,6 +69,8 @@ DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
 	f.StringVar(&o.pythonMirror, "python-mirror", "", "mirror of uv's managed Pythons")
 	f.StringVar(&o.pythonList, "python-list", "", "address of a JSON list of managed Pythons, instead of uv's own")
 	f.StringSliceVar(&o.allow, "allow-address", nil, "private address or network that sandboxes may reach all the same, such as 10.1.2.0/24")
+	f.StringSliceVar(&o.allowHosts, "allow-host", nil, "host that may stand at a private address, such as your git server or mirror")
+	f.StringSliceVar(&o.deny, "deny-address", nil, "address or network that nothing may reach, whatever else is allowed")
 	f.BoolVar(&o.gitHTTP, "git-http", false, "also import git repositories by http://")
 	f.StringVar(&o.buildEgress, "build-egress", string(enplace.EgressOpen), "what builds may reach: open, allowlist or none")
 	f.StringSliceVar(&o.buildHosts, "build-host", nil, "host that builds may reach under --build-egress allowlist")
@@ -199,11 +203,19 @@ func writeFile(path, content string) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return os.Rename(tmp.Name(), path)
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
 }
 
 // prefixes reads addresses and networks.
-func prefixes(list []string) ([]netip.Prefix, error) {
+func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, s := range list {
 		if p, err := netip.ParsePrefix(s); err == nil {
@@ -212,7 +224,7 @@ func prefixes(list []string) ([]netip.Prefix, error) {
 		}
 		a, err := netip.ParseAddr(s)
 		if err != nil {
-			return nil, useError{fmt.Errorf("--allow-address %s: not an address or network", s)}
+			return nil, useError{fmt.Errorf("%s %s: not an address or network", flag, s)}
 		}
 		out = append(out, netip.PrefixFrom(a, a.BitLen()))
 	}
