@@ -1,5 +1,8 @@
 // Command enplace is the server and its command line: one file per command. All wiring is here, by explicit calls; what it
 // wires is in internal/.
+//
+//go:debug zipinsecurepath=0
+//go:debug tarinsecurepath=0
 package main
 
 import (
@@ -8,11 +11,6 @@ import (
 	"os/signal"
 	"syscall"
 )
-
-// Archives are hostile: names that lead out are errors of the standard library too, beside our own checks.
-//
-//go:debug zipinsecurepath=0
-//go:debug tarinsecurepath=0
 
 // version is set by the build.
 var version = "dev"
