@@ -20,6 +20,7 @@ import (
 	"enplace/internal/redact"
 	"enplace/internal/sandbox"
 	"enplace/internal/store"
+	"enplace/internal/transcript"
 	"enplace/internal/watch"
 )
 
@@ -162,7 +163,7 @@ func (s *Service) Collect(ctx context.Context) error {
 		if err := s.cfg.Runtime.Discard(ctx, rec.ID); err != nil {
 			return fmt.Errorf("dropping the files of %s: %w", rec.ID, err)
 		}
-		if err := os.RemoveAll(s.logPath(rec.ID)); err != nil {
+		if err := transcript.Remove(s.logPath(rec.ID)); err != nil {
 			return fmt.Errorf("dropping the log of %s: %w", rec.ID, err)
 		}
 		if _, err := s.cfg.Store.UpdateTask(ctx, rec.ID, func(t *store.TaskRecord) error { t.Purged = true; return nil }); err != nil {

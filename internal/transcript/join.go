@@ -110,3 +110,8 @@ func syncFolder(path string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
+
+// Remove removes a log that nobody writes, finished or cut off by a crash. One that is not there is no error.
+func Remove(path string) error {
+	return errors.Join(os.RemoveAll(path), os.RemoveAll(partsFolder(path)))
+}
