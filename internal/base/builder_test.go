@@ -111,7 +111,7 @@ func TestLeftoversOfAKilledRun(t *testing.T) {
 	if err := os.MkdirAll(inside, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := bindShifted(host, inside); err != nil {
+	if err := bindShifted(context.Background(), host, inside); err != nil {
 		t.Fatal(err)
 	}
 	rec := ensure(t, b)

@@ -37,7 +37,7 @@ func (b *Builder) finish(ctx context.Context, dir string, rec *Base) error {
 	if err := os.MkdirAll(mnt, 0o711); err != nil {
 		return err
 	}
-	if err := bindShifted(dir, mnt); err != nil {
+	if err := bindShifted(ctx, dir, mnt); err != nil {
 		return fmt.Errorf("mapping the ids of %s: %w", dir, err)
 	}
 	defer func() {

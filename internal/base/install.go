@@ -18,13 +18,10 @@ import (
 // npmHome is where npm is put, in the layout that npm itself has under a prefix.
 const npmHome = "usr/local/lib/node_modules/npm"
 
+// npmScript is the npm that people and builds call; it calls npm's own.
+//
 //go:embed files/npm.sh
 var npmScript string
-
-// npmWrapper is the npm of the base: the program cli, for working directories at or below work.
-func npmWrapper(work, cli string) string {
-	return strings.NewReplacer("@WORK@", work, "@NPM@", cli).Replace(npmScript)
-}
 
 // installTools puts each tool into the root that has none of its own.
 func (b *Builder) installTools(ctx context.Context, root *rootfs, rec *Base, out *lines) error {
@@ -79,7 +76,7 @@ func installNPM(ctx context.Context, root *rootfs, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := root.put("usr/local/bin/npm", 0o755, npmWrapper("/task", "/"+npmHome+"/bin/npm-cli.js")); err != nil {
+	if err := root.put("usr/local/bin/npm", 0o755, npmScript); err != nil {
 		return err
 	}
 	return root.symlink("usr/local/bin/npx", "../lib/node_modules/npm/bin/npx-cli.js")

@@ -21,8 +21,8 @@ const shiftedIDs = 4_000_000_000
 
 // bindShifted mounts dir at mnt so that its owners count from shiftedIDs: what root of the container writes belongs to root
 // on disk, although that root is nobody outside.
-func bindShifted(dir, mnt string) error {
-	ns, err := shiftedNamespace()
+func bindShifted(ctx context.Context, dir, mnt string) error {
+	ns, err := shiftedNamespace(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,9 +44,9 @@ func bindShifted(dir, mnt string) error {
 
 // shiftedNamespace opens a user namespace with the shifted ids. A namespace needs a process to be made; this one waits for
 // the end of its input, and its namespace outlives it by the descriptor.
-func shiftedNamespace() (*os.File, error) {
+func shiftedNamespace(ctx context.Context) (*os.File, error) {
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: shiftedIDs, Size: maxID + 1}}
-	cmd := exec.Command("cat")
+	cmd := exec.CommandContext(ctx, "cat")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids}
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -1,53 +1,71 @@
-package base
+package base_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"enplace/internal/base/basetest"
+	"enplace/internal/image"
 )
 
-// wrapped makes a work folder with the environment's node_modules linked above it, read only in effect: writing there
-// would show. It gives a function that runs the wrapper in a folder below work.
-func wrapped(t *testing.T) (work string, npm func(dir string, args ...string) string) {
+// task gives a writable root over the base, laid out as a task sees it: an environment's node_modules is linked in the folder
+// above /task. It gives the path of the root's writable layer, and a function that runs npm in a folder.
+func task(t *testing.T) (upper string, npm func(dir string, args ...string) string) {
 	t.Helper()
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			absent(t, program+" is not installed")
-		}
-	}
-	real, _ := exec.LookPath("npm")
-	cli, err := filepath.EvalSymlinks(real)
+	images, rec := basetest.Open(t)
+	base, err := images.Acquire(context.Background(), rec.Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	work = filepath.Join(top, "task")
-	modules := filepath.Join(top, "env", "node_modules")
-	write(t, filepath.Join(modules, "shared", "package.json"), `{"name":"shared","version":"1.0.0"}`)
-	write(t, filepath.Join(top, "local", "package.json"), `{"name":"local","version":"1.0.0"}`)
-	write(t, filepath.Join(work, "README"), "")
-	if err := os.Symlink(modules, filepath.Join(top, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
-	script := filepath.Join(top, "npm")
-	write(t, script, npmWrapper(work, cli))
-	if err := os.Chmod(script, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return work, func(dir string, args ...string) string {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Join(work, dir), 0o755); err != nil {
+	top := t.TempDir()
+	upper = filepath.Join(top, "upper")
+	for name, content := range map[string]string{
+		"env/p/node_modules/shared/package.json": `{"name":"shared","version":"1.0.0"}`,
+		"opt/local/package.json":                 `{"name":"local","version":"1.0.0"}`,
+		"task/project/package.json":              `{"name":"project","version":"1.0.0"}`,
+		"task/project/src/x.js":                  "",
+		"task/deep/er/x.js":                      "",
+		"task/app/x.js":                          "",
+	} {
+		p := filepath.Join(upper, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(script, args...)
-		cmd.Dir = filepath.Join(work, dir)
-		cmd.Env = append(os.Environ(), "HOME="+top, "npm_config_userconfig="+filepath.Join(top, "npmrc"), "npm_config_offline=true",
-			"npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false")
+		if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/env/p/node_modules", filepath.Join(upper, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(top, "work"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	root, err := image.Stack(image.StackOptions{Layers: []*image.Layer{base}, UserNS: -1, Upper: upper, Work: filepath.Join(top, "work")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := root.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := base.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return upper, func(dir string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command("/usr/local/bin/npm", args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: fmt.Sprintf("/proc/self/fd/%d", root.Fd())}
+		cmd.Dir = dir
+		cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/root", "npm_config_offline=true", "npm_config_audit=false",
+			"npm_config_fund=false", "npm_config_update_notifier=false"}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("npm %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -58,18 +76,16 @@ func wrapped(t *testing.T) (work string, npm func(dir string, args ...string) st
 
 func TestNPMTakesTheFolderAboveForTheProject(t *testing.T) {
 	t.Parallel()
-	work, npm := wrapped(t)
-	local := filepath.Join(filepath.Dir(work), "local")
-	for _, dir := range []string{"deep/er", "."} { // the inner one first: the outer becomes a project
-		npm(dir, "install", local)
-		if _, err := os.Stat(filepath.Join(work, dir, "node_modules", "local")); err != nil {
-			t.Errorf("installed in %s: %v", dir, err)
-		}
-		if _, err := os.Stat(filepath.Join(work, dir, "package.json")); err != nil {
-			t.Errorf("no package.json in %s: %v", dir, err)
+	upper, npm := task(t)
+	for _, dir := range []string{"/task/deep/er", "/task"} { // the inner one first: the outer becomes a project
+		npm(dir, "install", "/opt/local")
+		for _, name := range []string{"node_modules/local", "package.json"} {
+			if _, err := os.Lstat(filepath.Join(upper, dir, name)); err != nil {
+				t.Errorf("installed in %s: %v", dir, err)
+			}
 		}
 	}
-	names, err := os.ReadDir(filepath.Join(filepath.Dir(work), "env", "node_modules"))
+	names, err := os.ReadDir(filepath.Join(upper, "env/p/node_modules"))
 	if err != nil || len(names) != 1 {
 		t.Errorf("the environment's packages were touched: %v %v", names, err)
 	}
@@ -77,25 +93,22 @@ func TestNPMTakesTheFolderAboveForTheProject(t *testing.T) {
 
 func TestNPMInit(t *testing.T) {
 	t.Parallel()
-	work, npm := wrapped(t)
-	npm("app", "init", "-y")
-	if _, err := os.Stat(filepath.Join(work, "app", "package.json")); err != nil {
+	upper, npm := task(t)
+	npm("/task/app", "init", "-y")
+	if _, err := os.Stat(filepath.Join(upper, "task/app/package.json")); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestNPMPrefix(t *testing.T) {
 	t.Parallel()
-	work, npm := wrapped(t)
-	if err := os.MkdirAll(filepath.Join(work, "project", "src"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(work, "project", "package.json"), `{"name":"project","version":"1.0.0"}`)
+	_, npm := task(t)
 	for _, c := range []struct{ name, dir, want string }{
-		{"no project", "empty", filepath.Join(work, "empty")},
-		{"work itself", ".", work},
-		{"below a project", "project/src", filepath.Join(work, "project")},
-		{"outside of work", "..", filepath.Dir(work)},
+		{"no project", "/task/app", "/task/app"},
+		{"work itself", "/task", "/task"},
+		{"below a project", "/task/project/src", "/task/project"},
+		{"outside of work", "/opt/local", "/opt/local"},
+		{"above work", "/", "/"},
 	} {
 		if got := npm(c.dir, "prefix"); got != c.want {
 			t.Errorf("%s: npm takes %s, want %s", c.name, got, c.want)
@@ -105,20 +118,15 @@ func TestNPMPrefix(t *testing.T) {
 
 func TestNPMLeavesTheCallersChoiceOfPlace(t *testing.T) {
 	t.Parallel()
-	work, npm := wrapped(t)
-	other := filepath.Join(work, "other")
-	global := npm(".", "prefix", "-g")
-	if global == work {
-		t.Errorf("-g gives the working directory")
-	}
-	for _, args := range [][]string{{"prefix", "--global"}, {"prefix", "--location=global"}, {"--location", "global", "prefix"}} {
-		if got := npm(".", args...); got != global {
-			t.Errorf("%v gives %s, want %s", args, got, global)
+	_, npm := task(t)
+	for _, args := range [][]string{{"prefix", "-g"}, {"prefix", "--global"}, {"prefix", "--location=global"}, {"--location", "global", "prefix"}} {
+		if got := npm("/task", args...); got != "/usr" {
+			t.Errorf("%v gives %s", args, got)
 		}
 	}
-	for _, args := range [][]string{{"--prefix", other, "prefix"}, {"--prefix=" + other, "prefix"}, {"-C", other, "prefix"}} {
-		if got := npm(".", args...); got != other {
-			t.Errorf("%v gives %s, want %s", args, got, other)
+	for _, args := range [][]string{{"--prefix", "/task/app", "prefix"}, {"--prefix=/task/app", "prefix"}, {"-C", "/task/app", "prefix"}} {
+		if got := npm("/task", args...); got != "/task/app" {
+			t.Errorf("%v gives %s", args, got)
 		}
 	}
 }
@@ -126,8 +134,8 @@ func TestNPMLeavesTheCallersChoiceOfPlace(t *testing.T) {
 // A script's own arguments, after --, are not npm's.
 func TestNPMStopsReadingAtDashes(t *testing.T) {
 	t.Parallel()
-	work, npm := wrapped(t)
-	if got := npm("e", "prefix", "--", "-g"); got != filepath.Join(work, "e") {
+	_, npm := task(t)
+	if got := npm("/task/app", "prefix", "--", "-g"); got != "/task/app" {
 		t.Errorf("npm takes %s", got)
 	}
 }

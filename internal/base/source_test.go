@@ -18,7 +18,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -139,7 +138,7 @@ func TestOCIImage(t *testing.T) {
 
 func push(t testing.TB, reference string, layers ...[]tar.Header) {
 	t.Helper()
-	img := v1.Image(empty.Image)
+	img := empty.Image
 	for _, entries := range layers {
 		data := archive(t, entries...)
 		l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil })

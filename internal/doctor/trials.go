@@ -18,9 +18,9 @@ import (
 func uintptrOf(v *uint32) uintptr { return uintptr(unsafe.Pointer(v)) }
 
 // inUserNamespace gives a user namespace as sandboxes have: root inside is id 1<<20 here.
-func inUserNamespace(use func(ns *os.File) error) error {
+func inUserNamespace(ctx context.Context, use func(ns *os.File) error) error {
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 1 << 20, Size: 65536}}
-	cmd := exec.Command("cat") // waits for the end of its input
+	cmd := exec.CommandContext(ctx, "cat") // waits for the end of its input
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids}
 	cmd.Stdout = io.Discard
 	in, err := cmd.StdinPipe()
@@ -37,8 +37,8 @@ func inUserNamespace(use func(ns *os.File) error) error {
 	return errors.Join(err, in.Close(), cmd.Wait())
 }
 
-func userNamespaces(context.Context, Config) (string, error) {
-	if err := inUserNamespace(func(*os.File) error { return nil }); err != nil {
+func userNamespaces(ctx context.Context, _ Config) (string, error) {
+	if err := inUserNamespace(ctx, func(*os.File) error { return nil }); err != nil {
 		return "", err
 	}
 	limit, err := os.ReadFile("/proc/sys/user/max_user_namespaces")
@@ -127,9 +127,9 @@ func overlayByHandle(_ context.Context, c Config) (string, error) {
 	return "works on the data directory", nil
 }
 
-func idMapped(_ context.Context, c Config) (string, error) {
+func idMapped(ctx context.Context, c Config) (string, error) {
 	err := scratch(c, func(dir string) error {
-		return inUserNamespace(func(ns *os.File) error {
+		return inUserNamespace(ctx, func(ns *os.File) error {
 			tree, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 			if err != nil {
 				return fmt.Errorf("open_tree: %w", err)

@@ -90,7 +90,7 @@ func Dir(t testing.TB) string {
 	if dir := os.Getenv("ENPLACE_TEST_DIR"); dir != "" {
 		return dir
 	}
-	out, err := exec.Command("go", "env", "GOMOD").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

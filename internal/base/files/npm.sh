@@ -3,8 +3,8 @@
 # that `import` finds it. npm would take that folder for the project, and it cannot be written to. So where the working
 # directory has no project yet, npm is told that the project is here.
 
-work='@WORK@'
-npm='@NPM@'
+work='/task'
+npm='/usr/local/lib/node_modules/npm/bin/npm-cli.js'
 
 # Native modules compile against the headers that came with this node.
 if [ -e /usr/include/node/node_version.h ]; then
