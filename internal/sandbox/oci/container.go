@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"enplace"
 	"enplace/internal/egress"
 	"enplace/internal/guest"
 	"enplace/internal/image"
@@ -51,7 +50,6 @@ type container struct {
 	// Of the owner.
 	id     string
 	keep   bool
-	limits enplace.Limits
 	writes []writable
 	made   []string // folders made for mounts
 	held   []string // cache volumes
@@ -217,7 +215,7 @@ func (c *container) clearVolume(ctx context.Context) error {
 	if c.keep && c.id != "" {
 		errs = append(errs, c.volume.strip(), c.volume.seal())
 	}
-	errs = append(errs, unmount(c.volume.dir))
+	errs = append(errs, c.volume.unmount())
 	c.mu.Lock()
 	works := c.works
 	c.mu.Unlock()

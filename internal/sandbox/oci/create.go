@@ -17,14 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// state is what is written down of a sandbox, for a later process to settle it.
-type state struct {
-	ID     string `json:"id,omitempty"`
-	Keep   bool   `json:"keep,omitempty"`
-	IDBase uint32 `json:"id_base"`
+// owner is what is written down of a sandbox that has one, for a later process to settle it.
+type owner struct {
+	ID   string `json:"id"`
+	Keep bool   `json:"keep"`
 }
 
-const stateFile = "state.json"
+const ownerFile = "owner.json"
 
 // create makes a container that waits for an owner, with default limits, no mounts and no way out. Nothing is left of one
 // that fails.
@@ -63,9 +62,6 @@ func (c *container) create(ctx context.Context) (err error) {
 	if c.idBase, err = c.r.ids.take(); err != nil {
 		return err
 	}
-	if err := c.writeState(); err != nil {
-		return err
-	}
 	if c.userNS, err = userNamespace(c.idBase); err != nil {
 		return err
 	}
@@ -78,21 +74,32 @@ func (c *container) create(ctx context.Context) (err error) {
 		return fmt.Errorf("mounting the root: %w", err)
 	}
 	defer root.Close()
+	mounts := []place{{root, rootPoint}}
+	if c.volume.mount != nil {
+		volume, err := cloneMount(c.volume.dir, volumeAttrs)
+		if err != nil {
+			return err
+		}
+		defer volume.Close()
+		mounts = append(mounts, place{volume, filepath.Join(c.dir, volumeDir)})
+	}
 	if c.gate, err = c.r.egress.Gate(c.socket(gateSocket), c.name, enplace.Egress{Policy: enplace.EgressNone}); err != nil {
 		return fmt.Errorf("opening the egress gate: %w", err)
 	}
 	if err := c.r.writeBundle(c); err != nil {
 		return fmt.Errorf("writing the bundle: %w", err)
 	}
-	return c.boot(ctx, root)
+	return c.boot(ctx, mounts)
 }
 
-func (c *container) writeState() error {
-	b, err := json.Marshal(state{ID: c.id, Keep: c.keep, IDBase: c.idBase})
+// writeOwner writes down the owner. It is written once, under a name that is new: ext4 sends a file that takes the place of
+// another to the disk at once, which takes a millisecond, and this one only has to outlive the process.
+func (c *container) writeOwner() error {
+	b, err := json.Marshal(owner{ID: c.id, Keep: c.keep})
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(c.dir, stateFile)
+	path := filepath.Join(c.dir, ownerFile)
 	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
 		return err
 	}
@@ -124,7 +131,7 @@ func (c *container) stack(ctx context.Context, images []enplace.Digest, upper, w
 }
 
 // boot runs the container and connects to its guest.
-func (c *container) boot(ctx context.Context, root *os.File) error {
+func (c *container) boot(ctx context.Context, mounts []place) error {
 	socket, err := c.listen()
 	if err != nil {
 		return err
@@ -139,7 +146,7 @@ func (c *container) boot(ctx context.Context, root *os.File) error {
 		defer reader.Close()
 		_, _ = io.Copy(c.said, reader) // until the last process that has the pipe is gone
 	}()
-	pid, err := c.r.engine.run(ctx, c.dir, c.name, root, socket, output)
+	pid, err := c.r.engine.run(ctx, c.dir, c.name, mounts, socket, output)
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,8 @@ const (
 	runtimeRunsc = "runsc"
 )
 
-// rootPoint is where the runtime finds the root file system of the container that it makes, in a mount namespace of its own. On
-// the host it is an empty folder. No path inside a sandbox may begin with it: runc takes such a path for one of the host's.
+// rootPoint is where the runtime finds the root file system of the container that it makes. Everybody can get to it, as the root of
+// the sandbox must, who is nobody here, however closed the server's own directory is. On the host it is an empty folder. No path inside a sandbox may begin with it: runc takes such a path for one of the host's.
 const rootPoint = "/run/enplace-root"
 
 // engine runs the OCI runtime program.
@@ -64,14 +64,14 @@ func newEngine(program, state string, cg *cgroups) (*engine, error) {
 // mountsCgroups reports whether sandboxes can see their own cgroups, which language runtimes size themselves by.
 func (e *engine) mountsCgroups() bool { return !e.unified }
 
-// run creates and starts a container and leaves it running: its root file system is the detached mount, process 1 gets the third
-// file as its descriptor 3, and output for its own messages. It gives the id of process 1.
-func (e *engine) run(ctx context.Context, bundle, name string, root, third, output *os.File) (pid int, err error) {
+// run creates and starts a container and leaves it running: the detached mounts are there for it to
+// find, process 1 gets the third file as its descriptor 3, and output for its own messages. It gives the id of process 1.
+func (e *engine) run(ctx context.Context, bundle, name string, mounts []place, third, output *os.File) (pid int, err error) {
 	log, pidFile := filepath.Join(bundle, "runtime.log"), filepath.Join(bundle, "pid")
 	cmd := e.command(ctx, log, "run", "--detach", "--bundle", bundle, "--pid-file", pidFile, "--preserve-fds", "1", name)
 	cmd.ExtraFiles = []*os.File{third}
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := e.do(cmd, root); err != nil {
+	if err := e.do(cmd, mounts); err != nil {
 		return 0, fmt.Errorf("%s run: %w%s", e.kind, err, logged(log))
 	}
 	b, err := os.ReadFile(pidFile)
@@ -112,11 +112,10 @@ func (e *engine) command(ctx context.Context, log string, args ...string) *exec.
 	return cmd
 }
 
-// do runs the runtime in a mount namespace that ends with it. There the root file system is attached to a path that everybody can
-// get to, as the sandbox's root must and is nobody, however closed the server's own directory is; and nothing of it shows in
-// the host's mounts, or is left there by a crash.
-func (e *engine) do(cmd *exec.Cmd, root *os.File) error {
-	if root == nil && !e.unified {
+// do runs the runtime in a mount namespace that ends with it. What is attached there shows
+// in nobody else's mounts, and is not left by a crash.
+func (e *engine) do(cmd *exec.Cmd, mounts []place) error {
+	if len(mounts) == 0 && !e.unified {
 		return cmd.Run()
 	}
 	// A child is made with the namespaces of the thread that asks for it.
@@ -127,8 +126,8 @@ func (e *engine) do(cmd *exec.Cmd, root *os.File) error {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 			return fmt.Errorf("making mounts private: %w", err)
 		}
-		if root != nil {
-			if err := moveMount(root, rootPoint); err != nil {
+		for _, p := range mounts {
+			if err := moveMount(p.mount, p.path); err != nil {
 				return err
 			}
 		}

@@ -170,7 +170,12 @@ func (r *Runtime) tryVolume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return mount.Close()
+	defer mount.Close()
+	if clone, err := cloneMount(fmt.Sprintf("/proc/self/fd/%d", mount.Fd()), 0); err == nil {
+		r.volumes.detached = true
+		clone.Close()
+	}
+	return nil
 }
 
 // Abilities says what this host lets the adapter do.

@@ -143,6 +143,13 @@ func TestConformanceWarm(t *testing.T) {
 	sandboxtest.Run(t, newHouse(t, runtimeRunc, func(c *Config) { c.PoolMax = 2 }).Harness)
 }
 
+// Kernels before 6.15 cannot clone detached mounts, so volumes are attached there.
+func TestConformanceAttachedVolumes(t *testing.T) {
+	h := newHouse(t, runtimeRunc, nil)
+	h.oci.volumes.detached = false
+	sandboxtest.Run(t, h.Harness)
+}
+
 // A host without loop devices, or without mkfs, has no limit on disk, and all else.
 func TestConformancePlainDirectories(t *testing.T) {
 	h := newHouse(t, runtimeRunc, nil)

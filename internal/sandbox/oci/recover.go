@@ -57,18 +57,18 @@ func (r *Runtime) leftovers() ([]string, error) {
 
 // settle keeps the volume of a sandbox that is gone, if it is to be kept, and removes the rest.
 func (r *Runtime) settle(ctx context.Context, name string, keep func(id string) bool) error {
-	var s state
+	var o owner
 	dir := filepath.Join(r.dir, sandboxesDir, name)
-	b, err := os.ReadFile(filepath.Join(dir, stateFile))
+	b, err := os.ReadFile(filepath.Join(dir, ownerFile))
 	if err == nil {
-		err = json.Unmarshal(b, &s)
+		err = json.Unmarshal(b, &o)
 	}
-	if err != nil {
-		r.log.Warn("a sandbox was left without a readable state; it is removed", "sandbox", name, "error", err)
+	if err != nil && !errors.Is(err, os.ErrNotExist) { // one without an owner has none
+		r.log.Warn("a sandbox was left without a readable owner; it is removed", "sandbox", name, "error", err)
 	}
-	if s.Keep && validID.MatchString(s.ID) && keep(s.ID) {
+	if o.Keep && validID.MatchString(o.ID) && keep(o.ID) {
 		repair(ctx, filepath.Join(dir, volumeImage))
-		if err := r.keepVolume(name, s.ID); err != nil {
+		if err := r.keepVolume(name, o.ID); err != nil {
 			return err // the folder stays for another try: it has work that is asked for
 		}
 	}

@@ -99,7 +99,10 @@ func openFiles() uint64 {
 
 // resources are the limits until the sandbox has an owner.
 func (r *Runtime) resources() *specs.LinuxResources {
-	res := &specs.LinuxResources{Devices: []specs.LinuxDeviceCgroup{{Access: "rwm"}}}
+	res := &specs.LinuxResources{}
+	if !r.engine.unified { // where there is nothing but a bare hierarchy, crun fails to put a filter on devices
+		res.Devices = []specs.LinuxDeviceCgroup{{Access: "rwm"}}
+	}
 	if !r.cgroups.limits {
 		return res
 	}

@@ -13,6 +13,8 @@ import (
 
 	"enplace"
 	"enplace/internal/sandbox"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // validID is what an owner's id may be: it is a file name of ours.
@@ -109,15 +111,17 @@ func (r *Runtime) start(ctx context.Context, s sandbox.Spec) (*container, error)
 
 // own gives the container an owner.
 func (c *container) own(ctx context.Context, s sandbox.Spec) error {
-	c.id, c.keep, c.limits = s.ID, s.Keep, s.Limits
-	if err := c.writeState(); err != nil {
-		return fmt.Errorf("writing down the owner: %w", err)
-	}
-	if err := c.r.cgroups.set(c.name, s.Limits); err != nil {
-		return fmt.Errorf("setting limits: %w", err)
-	}
-	c.gate.Set(s.ID, s.Egress)
-	if err := c.attach(ctx, s.Mounts); err != nil {
+	c.id, c.keep = s.ID, s.Keep
+	var group errgroup.Group
+	group.Go(func() error { return c.attach(ctx, s.Mounts) })
+	group.Go(func() error {
+		if err := c.writeOwner(); err != nil {
+			return fmt.Errorf("writing down the owner: %w", err)
+		}
+		c.gate.Set(s.ID, s.Egress)
+		return c.limit(s.Limits)
+	})
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	setup := s.Setup
@@ -129,6 +133,18 @@ func (c *container) own(ctx context.Context, s sandbox.Spec) error {
 	}
 	if err := c.client.Setup(ctx, setup); err != nil {
 		return fmt.Errorf("setting up: %w", err)
+	}
+	return nil
+}
+
+// limit puts limits in force, where they are not those that it was made with.
+func (c *container) limit(l enplace.Limits) error {
+	d := enplace.DefaultTaskLimits
+	if l.MemoryMiB == d.MemoryMiB && l.CPUs == d.CPUs && l.Processes == d.Processes {
+		return nil
+	}
+	if err := c.r.cgroups.set(c.name, l); err != nil {
+		return fmt.Errorf("setting limits: %w", err)
 	}
 	return nil
 }

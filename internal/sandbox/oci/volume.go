@@ -24,15 +24,19 @@ const volumeAttrs = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_
 // devices it is a plain directory without a limit.
 type volumes struct {
 	templates string // folder of formatted, empty images, one for each size
-	limited   bool
+	limited   bool   // there are loop devices and mkfs
+	// detached keeps mounts out of the host's sight, where whoever makes a mount namespace would copy them and hold on to them.
+	// Such mounts can be cloned since Linux 6.15.
+	detached bool
 
 	mu sync.Mutex // held while a template is made
 }
 
 // volume is the writable space of one sandbox, mounted. What it holds is laid out by the folders below.
 type volume struct {
-	dir    string // where it is mounted
-	image  string // empty for a plain directory
+	dir    string   // where its content is, to this process
+	mount  *os.File // when it is detached
+	image  string   // empty for a plain directory
 	device string
 }
 
@@ -43,7 +47,8 @@ const (
 	volumeTask   = "task"   // the working directory
 )
 
-// create makes a volume of that size and mounts it at dir, which is made. What is in it belongs to root of the sandbox.
+// create makes a volume of that size, and mounts it at dir unless it stays detached. What is in it belongs to root of the sandbox.
+// What it gives along with an error is to be cleared away as well.
 func (v *volumes) create(ctx context.Context, dir, image string, mib int, owner uint32) (*volume, error) {
 	vol := &volume{dir: dir}
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -53,23 +58,38 @@ func (v *volumes) create(ctx context.Context, dir, image string, mib int, owner 
 		if err := v.format(ctx, image, mib); err != nil {
 			return nil, err
 		}
-		vol.image = image
-		mount, device, err := mountImage(image, volumeAttrs, false)
-		if err != nil {
-			return nil, err
-		}
-		defer mount.Close()
-		vol.device = device
-		if err := moveMount(mount, dir); err != nil {
-			return nil, err
+		if err := v.mount(vol, image); err != nil {
+			return vol, err
 		}
 	}
 	for _, d := range []string{volumeRoot, volumeMounts, volumeTask} {
-		if err := makeOwned(filepath.Join(dir, d), owner); err != nil {
+		if err := makeOwned(filepath.Join(vol.dir, d), owner); err != nil {
 			return vol, err
 		}
 	}
 	return vol, nil
+}
+
+func (v *volumes) mount(vol *volume, image string) error {
+	mount, device, err := mountImage(image, volumeAttrs, false)
+	if err != nil {
+		return err
+	}
+	vol.image, vol.device = image, device
+	if v.detached {
+		vol.mount, vol.dir = mount, fmt.Sprintf("/proc/self/fd/%d", mount.Fd())
+		return nil
+	}
+	defer mount.Close()
+	return moveMount(mount, vol.dir)
+}
+
+// unmount takes the volume out of reach. It goes when nobody uses it any more.
+func (v *volume) unmount() error {
+	if v.mount != nil {
+		return v.mount.Close()
+	}
+	return unmount(v.dir)
 }
 
 // layer makes the upper and work folder for an overlay, below the folder of the volume.
@@ -135,7 +155,11 @@ func (v *volume) seal() error {
 	if err := v.sync(); err != nil || v.image == "" {
 		return err
 	}
-	err := unix.Mount("", v.dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, "")
+	fs, err := unix.Fspick(unix.AT_FDCWD, v.dir, unix.FSPICK_CLOEXEC)
+	if err == nil {
+		defer unix.Close(fs)
+		err = errors.Join(unix.FsconfigSetFlag(fs, "ro"), unix.FsconfigReconfigure(fs))
+	}
 	if err != nil {
 		return fmt.Errorf("making the volume read only: %w", err)
 	}
