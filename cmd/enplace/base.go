@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -52,13 +53,10 @@ func (o *baseOptions) builder(data string, images *image.Store, log *slog.Logger
 // index gives the registries that packages are looked up in: those that builds install from.
 func (o *baseOptions) index(cache string, proxy *egress.Proxy) pkgindex.Config {
 	c := pkgindex.Config{PyPI: o.pypi, NPM: o.npm, CacheDir: cache, Foreign: foreignClient(proxy)}
-	if o.mirror != "" {
-		suite := o.suite
-		if suite == "" {
-			suite = "stable"
-		}
-		for _, s := range []string{suite, suite + "-updates"} {
-			c.Apt = append(c.Apt, pkgindex.AptSource{Mirror: o.mirror, Suite: s, Components: o.components, Arch: runtime.GOARCH})
+	if o.mirror != "" || o.suite != "stable" {
+		mirror := cmp.Or(o.mirror, base.DefaultMirror)
+		for _, s := range []string{o.suite, o.suite + "-updates"} {
+			c.Apt = append(c.Apt, pkgindex.AptSource{Mirror: mirror, Suite: s, Components: o.components, Arch: runtime.GOARCH})
 		}
 	}
 	return c

@@ -67,7 +67,8 @@ type Builder struct {
 }
 
 const (
-	defaultMirror = "http://deb.debian.org/debian"
+	// DefaultMirror is where Debian comes from when the configuration names no other.
+	DefaultMirror = "http://deb.debian.org/debian"
 	defaultPyPI   = "https://pypi.org/simple"
 	defaultNPM    = "https://registry.npmjs.org"
 	noSecurity    = "none"
@@ -85,7 +86,7 @@ func New(cfg Config) (*Builder, error) {
 	if cfg.Suite == "" || cfg.Suite == "stable" {
 		cfg.Suite = stable
 	}
-	setDefault(&cfg.Mirror, defaultMirror)
+	setDefault(&cfg.Mirror, DefaultMirror)
 	setDefault(&cfg.Security, securityOf(cfg.Mirror))
 	setDefault(&cfg.PyPI, defaultPyPI)
 	setDefault(&cfg.NPM, defaultNPM)

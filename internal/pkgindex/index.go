@@ -114,27 +114,23 @@ func (x *Index) Check(ctx context.Context, pkg enplace.Package, t Target) (enpla
 	return c, enplace.Invalidf("%q is no package manager; there are pip, npm and apt", pkg.Manager).WithField("manager")
 }
 
-// CheckAll checks each package, eight at a time, and answers in their order. Where a registry did not answer, that check says
-// so in its message alone, and the first such error is given beside all checks.
+// CheckAll checks each package, eight at a time, and answers in their order. Where a registry did not answer, the check is
+// marked Unchecked and its message says why; an error that is no registry's fault is returned.
 func (x *Index) CheckAll(ctx context.Context, pkgs []enplace.Package, t Target) ([]enplace.PackageCheck, error) {
-	checks, errs := make([]enplace.PackageCheck, len(pkgs)), make([]error, len(pkgs))
-	var g errgroup.Group
+	checks := make([]enplace.PackageCheck, len(pkgs))
+	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrency)
 	for i, pkg := range pkgs {
-		g.Go(func() error {
-			if checks[i], errs[i] = x.Check(ctx, pkg, t); errs[i] != nil {
-				checks[i].Message = messageOf(errs[i])
+		g.Go(func() (err error) {
+			checks[i], err = x.Check(ctx, pkg, t)
+			if enplace.KindOf(err) == enplace.KindUpstream {
+				checks[i].Unchecked, checks[i].Message = true, messageOf(err)
+				return nil
 			}
-			return nil
+			return err
 		})
 	}
-	_ = g.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return checks, err
-		}
-	}
-	return checks, nil
+	return checks, g.Wait()
 }
 
 // remember gives the answer kept under the key, or asks once for all who want it at the same time. Errors are not kept.

@@ -7,7 +7,7 @@ import (
 )
 
 // pyVersion is a version by PEP 440, in a form that compares. The rules are written out here because the one Go library for
-// them gets specifiers wrong: it admits pre-releases where they are not asked for, lacks ===, and panics on some input.
+// them gets specifiers wrong: it admits pre-releases where they are not asked for, and lacks ===.
 type pyVersion struct {
 	epoch   string // numbers are digits without leading zeros: they may be longer than any integer
 	release []string

@@ -46,9 +46,13 @@ func versionMark(m enplace.Manager, version string) string {
 	return "=="
 }
 
+// debianGlibc is the C library of the base's Debian, by which wheels are judged. A base of another origin may have an older one;
+// then the build tells.
+const debianGlibc = "2.41"
+
 // target is what the packages of an environment must run on.
 func (s *Service) target(e enplace.Environment) pkgindex.Target {
-	t := pkgindex.Target{PipIndexURL: e.PipIndexURL}
+	t := pkgindex.Target{PipIndexURL: e.PipIndexURL, Glibc: debianGlibc}
 	if b, ok := s.cfg.Base(); ok {
 		t.Python, t.Node, t.Arch = b.Python, b.Node, b.Arch
 	}
