@@ -348,6 +348,14 @@ func BenchmarkExec(b *testing.B) {
 			}
 		})
 	}
+	b.Run("round trip", func(b *testing.B) {
+		x := newBox(b, "")
+		for b.Loop() {
+			if err := x.Setup(context.Background(), Setup{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("bare", func(b *testing.B) {
 		for b.Loop() {
 			p, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{Env: env})

@@ -1,7 +1,7 @@
 // Package guest is what runs inside every sandbox as process 1, and the host's client of it. They speak SSH (RFC 4253,
-// 4254) over a unix socket that only the host can reach, so there is no protocol of our own for execution, terminals,
-// signals, exit status and file transfer. It links nothing but the standard library, x/crypto and x/sys: it is in every
-// sandbox, and small.
+// 4254) over a unix socket that only the host can reach, so terminals, editors, rsync and file transfer need nothing of our
+// own. Our own are three kinds of channel, for what SSH has no word for: a command as data with its deadline, a setup, and
+// the end of every process. What the guest links is pinned by a test: it is in every sandbox, and small.
 package guest
 
 import (
@@ -21,7 +21,7 @@ type Command struct {
 	TTY     *TTY          // nil for none
 
 	// Sole says that the sandbox stops when this command ends, so nothing has to watch over what it starts: it is started a
-	// little faster, and its end by deadline or cancellation ends every process of the sandbox.
+	// little faster, its end by deadline or cancellation ends every process of the sandbox, and Exit.Background is not told.
 	Sole bool
 
 	// Started, when not nil, is called once the program has been started, before any of its output.

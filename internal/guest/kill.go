@@ -2,6 +2,8 @@ package guest
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"strconv"
@@ -97,11 +99,17 @@ func (t *table) walk(below int, start time.Time) int {
 		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
 		for _, name := range names {
 			pid, err := strconv.Atoi(name)
-			if err != nil || pid == 1 || t.kids[pid] != nil || !t.below(pid, below) || dead(pid) {
+			if err != nil || pid == 1 || t.kids[pid] != nil {
 				continue
 			}
-			met++
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			target, err := t.below(pid, below)
+			switch {
+			case err != nil:
+				met++ // not known, so not clean
+			case target && !dead(pid):
+				met++
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
 		}
 	}
 	return met + 1
@@ -109,34 +117,35 @@ func (t *table) walk(below int, start time.Time) int {
 
 // below reports whether a process stands below an ancestor without another child of process 1 in between. A parent that goes
 // while we climb has already passed its children on, so the climb starts again.
-func (t *table) below(pid, ancestor int) bool {
+func (t *table) below(pid, ancestor int) (bool, error) {
 	for range 64 {
-		at, ok := pid, true
-		for ok {
-			var st stat
-			if st, ok = readStat(at); !ok {
+		for at := pid; ; {
+			st, err := readStat(at)
+			if errors.Is(err, errGone) {
+				if at == pid {
+					return false, nil
+				}
 				break
 			}
 			switch {
+			case err != nil:
+				return false, err
 			case st.parent == ancestor:
-				return true
+				return true, nil
 			case st.parent <= 1, t.kids[st.parent] != nil:
-				return false
+				return false, nil
 			}
 			at = st.parent
 		}
-		if at == pid {
-			return false // it is gone itself
-		}
 	}
-	return true // its ancestors die faster than we read: nothing honest does that
+	return true, nil // its ancestors die faster than we read: nothing honest does that
 }
 
 // dead reports whether a process has ended, reaped or not. The state alone does not tell: a process whose first thread has
 // ended shows as a zombie while its others run on.
 func dead(pid int) bool {
-	st, ok := readStat(pid)
-	return !ok || (st.state == 'Z' || st.state == 'X') && st.threads <= 1
+	st, err := readStat(pid)
+	return errors.Is(err, errGone) || err == nil && (st.state == 'Z' || st.state == 'X') && st.threads <= 1
 }
 
 // stat is what matters of /proc/PID/stat.
@@ -146,36 +155,36 @@ type stat struct {
 	threads int
 }
 
-// readStat reads the state of a process; ok is false when there is none.
-func readStat(pid int) (st stat, ok bool) {
-	name := "/proc/" + strconv.Itoa(pid) + "/stat"
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	for err != nil && err != unix.ENOENT && err != unix.ESRCH { // out of descriptors or memory: never taken for gone
-		time.Sleep(time.Millisecond)
-		fd, err = unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+var errGone = errors.New("no such process")
+
+// readStat reads the state of a process. errGone says that there is none; any other error, that nothing is known, such as
+// when the guest is out of descriptors.
+func readStat(pid int) (stat, error) {
+	b := make([]byte, 1024)
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		var n int
+		n, err = unix.Read(fd, b)
+		b = b[:max(n, 0)]
+		_ = unix.Close(fd)
 	}
-	if err != nil {
-		return st, false
-	}
-	defer unix.Close(fd)
-	var buf [1024]byte
-	n, err := unix.Read(fd, buf[:])
-	if err != nil {
-		return st, false
+	switch {
+	case err == unix.ENOENT, err == unix.ESRCH:
+		return stat{}, errGone
+	case err != nil:
+		return stat{}, err
 	}
 	// The name stands in parentheses and may hold any byte, parentheses and spaces too; nothing after it does.
-	b := buf[:n]
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 18 || len(f[0]) != 1 {
-		return st, false
+		return stat{}, fmt.Errorf("the state of process %d reads %q", pid, b)
 	}
-	st.state = f[0][0]
-	st.parent, err = strconv.Atoi(string(f[1]))
-	if err != nil {
-		return st, false
+	st := stat{state: f[0][0]}
+	if st.parent, err = strconv.Atoi(string(f[1])); err != nil {
+		return stat{}, err
 	}
 	st.threads, err = strconv.Atoi(string(f[17]))
-	return st, err == nil
+	return st, err
 }
 
 // harden keeps other processes, though they run as the same user with the same capabilities, from our memory, descriptors

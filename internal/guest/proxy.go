@@ -1,30 +1,44 @@
 package guest
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// maxForwards bounds the connections to the proxy at once: each takes two descriptors of the guest.
-const maxForwards = 512
+// maxForwards bounds the connections to the proxy at once. Each takes six descriptors of the guest, and what runs inside must
+// not be able to use up those that the host's calls need.
+func maxForwards() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 64
+	}
+	return int(min(512, limit.Cur/16+1))
+}
+
+// acceptPause is how long to wait when a connection could not be taken, which more descriptors or memory may mend.
+const acceptPause = 10 * time.Millisecond
 
 const noNetwork = "This sandbox has no network: its egress policy gives it none.\n"
 
 // forward passes every connection on to the host's proxy, until ln is closed.
 func forward(ln net.Listener, socket string) {
-	slots := make(chan struct{}, maxForwards)
+	slots := make(chan struct{}, maxForwards())
 	for {
 		slots <- struct{}{}
 		conn, err := ln.Accept()
 		if err != nil {
 			<-slots
-			if ne, ok := err.(net.Error); ok && ne.Timeout() {
-				continue
+			if errors.Is(err, net.ErrClosed) {
+				return
 			}
-			return
+			time.Sleep(acceptPause)
+			continue
 		}
 		go func() {
 			defer func() { <-slots }()

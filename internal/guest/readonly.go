@@ -15,8 +15,6 @@ import (
 // proofDepth is how many levels below a path are tried: a writable mount or layer further down would show there.
 const proofDepth = 3
 
-const probeName = ".enplace-probe"
-
 // proveReadOnly tries, as root, to write at a path and below it, and fails unless each try gets EROFS. A refusal for any
 // other reason proves nothing: it would go away with a permission.
 func proveReadOnly(p string) error {
@@ -39,10 +37,11 @@ func proveReadOnly(p string) error {
 // proveFolder tries an open folder, its first file, and its first folder down to the depth.
 func proveFolder(dir *os.File, p string, depth int) error {
 	fd := int(dir.Fd())
-	made, err := unix.Openat(fd, probeName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	probe := temporaryName()
+	made, err := unix.Openat(fd, probe, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		_ = unix.Close(made)
-		_ = unix.Unlinkat(fd, probeName, 0)
+		_ = unix.Unlinkat(fd, probe, 0)
 	}
 	if err := refused(p, "creating a file in it", err); err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/sys/unix"
 )
 
 // ListenerFD is the descriptor on which `enplace-guest init` expects the listening unix socket that the host bound.
@@ -48,7 +48,7 @@ type server struct {
 	sessions chan struct{}
 }
 
-// Serve answers the host on ln until ctx ends or ln fails. Only process 1 of a PID namespace may call it: it reaps every
+// Serve answers the host on ln until ctx ends or ln is closed. Only process 1 of a PID namespace may call it: it reaps every
 // orphan, and kills by kill(-1).
 func Serve(ctx context.Context, ln net.Listener, o Options) error {
 	if os.Getpid() != 1 {
@@ -76,10 +76,11 @@ func Serve(ctx context.Context, ln net.Listener, o Options) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ECONNABORTED):
-			continue
-		case err != nil:
+		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accepting the host: %w", err)
+		case err != nil:
+			time.Sleep(acceptPause)
+			continue
 		}
 		go s.connection(conn)
 	}

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path"
@@ -42,7 +43,7 @@ func (f SetupFile) write() error {
 		return err
 	}
 	defer unix.Close(dir)
-	tmp := temporaryName(name)
+	tmp := temporaryName()
 	fd, err := unix.Openat(dir, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", f.Path, err)
@@ -65,7 +66,7 @@ func (l SetupLink) make() error {
 		return err
 	}
 	defer unix.Close(dir)
-	tmp := temporaryName(name)
+	tmp := temporaryName()
 	if err := unix.Symlinkat(l.Target, dir, tmp); err != nil {
 		return fmt.Errorf("linking %s: %w", l.Path, err)
 	}
@@ -90,10 +91,8 @@ func replace(dir int, tmp, name, whole string, err error) error {
 	return fmt.Errorf("writing %s: %w", whole, err)
 }
 
-// temporaryName is a name beside name that nothing has: commands do not run yet.
-func temporaryName(name string) string {
-	return ".enplace-" + name[:min(len(name), 200)] + ".new"
-}
+// temporaryName is a name that no image has.
+func temporaryName() string { return ".enplace-" + rand.Text() }
 
 // openParent opens the folder of a path, making what is missing of it, and gives the last component.
 func openParent(p string) (dir int, name string, err error) {

@@ -75,7 +75,7 @@ func TestReadOnlyIsProved(t *testing.T) {
 			t.Errorf("%s: %v", p, err)
 		}
 	}
-	if out := b.must("ls -A /task /env/leaky/a/b/c"); strings.Contains(out, "probe") {
+	if out := b.must("ls -A /task /env/leaky/a/b/c"); strings.Contains(out, ".enplace") {
 		t.Errorf("a probe was left: %s", out)
 	}
 }
