@@ -30,6 +30,11 @@ func (c *container) upper(path string) (string, error) {
 // Capture packs what was written at the path. Everything but the guest is killed first, and the sandbox is frozen meanwhile, so
 // that what is packed is what was there at one moment.
 func (c *container) Capture(ctx context.Context, path string, exclude func(string) bool) (image.Info, error) {
+	ctx, release, err := c.use(ctx)
+	if err != nil {
+		return image.Info{}, err
+	}
+	defer release()
 	upper, err := c.upper(path)
 	if err != nil {
 		return image.Info{}, err
@@ -65,6 +70,11 @@ func (c *container) exceptMachinery(exclude func(string) bool) func(string) bool
 // Written measures what was written at the path. A file counts as long as it says it is, and by each of its names, as that is what
 // packing it would write.
 func (c *container) Written(ctx context.Context, path string, depth int) (map[string]int64, error) {
+	ctx, release, err := c.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	upper, err := c.upper(path)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ type cgroups struct {
 	root    string // where the hierarchy, or with version 1 the hierarchies, are mounted
 	v2      bool
 	limits  bool // memory, cpu and pids can be limited
-	swap    bool // version 1 only: memory with swap can be limited
+	swap    bool // so can memory with swap
 	unified bool // version 1 only: the runtime uses the empty hierarchy of version 2 beside those of version 1
 }
 
@@ -43,6 +43,8 @@ func newCgroups() cgroups {
 		for _, need := range []string{"memory", "cpu", "pids"} {
 			c.limits = c.limits && bytes.Contains(have, []byte(need))
 		}
+		swap, _ := filepath.Glob(filepath.Join(c.root, "*", "memory.swap.max"))
+		c.swap = len(swap) > 0
 		return c
 	}
 	c.limits = true

@@ -54,14 +54,14 @@ type container struct {
 	made   []string // folders made for mounts
 	held   []string // cache volumes
 
-	dead     chan struct{} // process 1 has ended
-	done     chan struct{} // and nothing is left
-	stopping atomic.Bool
-	oomKills atomic.Int64 // kept beyond the cgroup
-	err      error        // of the end; after done
+	life     context.Context // ends when the sandbox is to end, or has
+	end      context.CancelFunc
+	stopping atomic.Bool   // on purpose
+	done     chan struct{} // nothing is left
+	err      error         // of the end; after done
 
-	mu    sync.Mutex
-	works int // open live working directories
+	using sync.RWMutex // held by whoever uses what clear takes away
+	works atomic.Int32 // open live working directories
 }
 
 // writable is a mount with a writable layer.
@@ -80,24 +80,33 @@ func (c *container) ID() string { return c.id }
 // Done is closed when nothing is left.
 func (c *container) Done() <-chan struct{} { return c.done }
 
-func (c *container) alive() bool {
-	select {
-	case <-c.dead:
-		return false
-	default:
-		return !c.stopping.Load()
+func (c *container) alive() bool { return c.life.Err() == nil }
+
+// use holds back the clearing away of the sandbox until release is called. The context also ends with the sandbox.
+func (c *container) use(ctx context.Context) (_ context.Context, release func(), err error) {
+	c.using.RLock()
+	if !c.alive() {
+		c.using.RUnlock()
+		return nil, nil, sandbox.ErrStopped
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+		c.using.RUnlock()
+	}, nil
 }
 
-// stopped turns an error of the guest's connection into ErrStopped when the sandbox has ended, which the kernel may tell a
-// moment later than the connection does.
+// stopped turns an error into ErrStopped when the sandbox has ended, which the kernel may tell a moment later than the guest's
+// connection does.
 func (c *container) stopped(err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, guest.ErrClosed) {
 		select {
-		case <-c.dead:
+		case <-c.life.Done():
 		case <-time.After(time.Second):
 		}
 	}
@@ -118,9 +127,11 @@ func (c *container) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Exit
 
 // Dial opens a connection to the guest.
 func (c *container) Dial(ctx context.Context) (net.Conn, error) {
-	if !c.alive() {
-		return nil, sandbox.ErrStopped
+	ctx, release, err := c.use(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	conn, err := c.dial(ctx)
 	return conn, c.stopped(err)
 }
@@ -130,10 +141,12 @@ func (c *container) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // Stats tells what was used.
-func (c *container) Stats(context.Context) (sandbox.Stats, error) {
-	if !c.alive() {
-		return sandbox.Stats{}, sandbox.ErrStopped
+func (c *container) Stats(ctx context.Context) (sandbox.Stats, error) {
+	_, release, err := c.use(ctx)
+	if err != nil {
+		return sandbox.Stats{}, err
 	}
+	defer release()
 	peak, kills := c.r.cgroups.used(c.name)
 	used, limit := c.volume.used()
 	return sandbox.Stats{MemoryPeakBytes: peak, OOMKills: kills, DiskUsedBytes: used, DiskLimitBytes: limit, Refused: c.gate.Refused()}, nil
@@ -152,6 +165,7 @@ func (c *container) Stop(ctx context.Context) error {
 
 func (c *container) kill() {
 	c.stopping.Store(true)
+	c.end()
 	// A frozen process of version 1 dies only when it is thawed.
 	_ = c.r.cgroups.thaw(c.name)
 	_ = unix.PidfdSendSignal(int(c.process.Fd()), unix.SIGKILL, nil, 0) // fails when it is dead
@@ -162,11 +176,13 @@ func (c *container) watch() {
 	if err := waitProcess(c.process); err != nil {
 		c.r.log.Error("waiting for a sandbox's end", "sandbox", c.name, "id", c.id, "error", err)
 	}
-	close(c.dead)
+	c.end()
 	if !c.stopping.Load() {
 		c.r.log.Warn("a sandbox ended by itself", "sandbox", c.name, "id", c.id, "said", c.said.String())
 	}
 	c.r.pool.drop(c)
+	c.using.Lock()
+	defer c.using.Unlock()
 	c.err = c.clear()
 	if c.err != nil {
 		c.r.log.Error("clearing away a sandbox", "sandbox", c.name, "id", c.id, "error", c.err)
@@ -216,10 +232,7 @@ func (c *container) clearVolume(ctx context.Context) error {
 		errs = append(errs, c.volume.strip(), c.volume.seal())
 	}
 	errs = append(errs, c.volume.unmount())
-	c.mu.Lock()
-	works := c.works
-	c.mu.Unlock()
-	if works == 0 { // else a reader still holds it, which is sealed
+	if c.works.Load() == 0 { // else a reader still holds it, which is sealed
 		errs = append(errs, loopFreed(ctx, c.volume.device, c.volume.image))
 	}
 	if c.keep && c.id != "" {

@@ -29,9 +29,10 @@ const ownerFile = "owner.json"
 // that fails.
 func (r *Runtime) create(ctx context.Context, k key) (*container, error) {
 	name := "sbx-" + strings.TrimPrefix(enplace.NewID(enplace.PrefixSandbox, r.now()), enplace.PrefixSandbox+"_")
-	c := &container{r: r, key: k, name: name, dir: filepath.Join(r.dir, sandboxesDir, name), said: &tail{},
-		dead: make(chan struct{}), done: make(chan struct{})}
+	c := &container{r: r, key: k, name: name, dir: filepath.Join(r.dir, sandboxesDir, name), said: &tail{}, done: make(chan struct{})}
+	c.life, c.end = context.WithCancel(context.Background())
 	if err := c.create(ctx); err != nil {
+		c.end()
 		if said := c.said.String(); said != "" {
 			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
 		}
@@ -94,8 +95,8 @@ func (c *container) create(ctx context.Context) (err error) {
 
 // writeOwner writes down the owner. It is written once, under a name that is new: ext4 sends a file that takes the place of
 // another to the disk at once, which takes a millisecond, and this one only has to outlive the process.
-func (c *container) writeOwner() error {
-	b, err := json.Marshal(owner{ID: c.id, Keep: c.keep})
+func (c *container) writeOwner(keep bool) error {
+	b, err := json.Marshal(owner{ID: c.id, Keep: keep})
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (r *Runtime) resources() *specs.LinuxResources {
 	memory := int64(l.MemoryMiB) << 20
 	quota, period, pids := int64(l.CPUs*cpuPeriod), uint64(cpuPeriod), int64(l.Processes+guestTasks)
 	res.Memory = &specs.LinuxMemory{Limit: &memory}
-	if r.cgroups.v2 || r.cgroups.swap {
+	if r.cgroups.swap {
 		res.Memory.Swap = &memory
 	}
 	res.CPU = &specs.LinuxCPU{Quota: &quota, Period: &period}

@@ -97,12 +97,13 @@ func (r *Runtime) start(ctx context.Context, s sandbox.Spec) (*container, error)
 			return nil, err
 		}
 	}
-	c.held = held
-	if err := c.own(ctx, s); err != nil {
+	if err := c.own(ctx, s, held); err != nil {
 		err = c.stopped(err)
-		c.keep = false
 		if e := c.Stop(context.WithoutCancel(ctx)); e != nil {
 			r.log.Error("stopping a sandbox that failed to start", "sandbox", c.name, "id", s.ID, "error", e)
+		}
+		if c.held == nil { // it ended before it had them
+			r.caches.release(ctx, held)
 		}
 		return nil, fmt.Errorf("starting a sandbox: %w", err)
 	}
@@ -110,12 +111,17 @@ func (r *Runtime) start(ctx context.Context, s sandbox.Spec) (*container, error)
 }
 
 // own gives the container an owner.
-func (c *container) own(ctx context.Context, s sandbox.Spec) error {
-	c.id, c.keep = s.ID, s.Keep
+func (c *container) own(ctx context.Context, s sandbox.Spec, held []string) error {
+	ctx, release, err := c.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	c.id, c.held = s.ID, held
 	var group errgroup.Group
 	group.Go(func() error { return c.attach(ctx, s.Mounts) })
 	group.Go(func() error {
-		if err := c.writeOwner(); err != nil {
+		if err := c.writeOwner(s.Keep); err != nil {
 			return fmt.Errorf("writing down the owner: %w", err)
 		}
 		c.gate.Set(s.ID, s.Egress)
@@ -134,6 +140,7 @@ func (c *container) own(ctx context.Context, s sandbox.Spec) error {
 	if err := c.client.Setup(ctx, setup); err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
+	c.keep = s.Keep // not before: one that fails to start has nothing to keep
 	return nil
 }
 

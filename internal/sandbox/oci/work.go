@@ -29,7 +29,8 @@ func (r *Runtime) Work(ctx context.Context, id string) (*sandbox.Work, error) {
 		return nil, enplace.Conflictf("%s is starting; its files can be read in a moment", id)
 	}
 	if c != nil {
-		if w, err := c.liveWork(); w != nil || err != nil {
+		w, err := c.liveWork(ctx)
+		if !errors.Is(err, sandbox.ErrStopped) {
 			return w, err
 		}
 		select {
@@ -41,22 +42,20 @@ func (r *Runtime) Work(ctx context.Context, id string) (*sandbox.Work, error) {
 	return r.keptWork(id)
 }
 
-// liveWork opens the folder that the sandbox writes to, or gives nil when the sandbox is ending.
-func (c *container) liveWork() (*sandbox.Work, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.alive() {
-		return nil, nil
+// liveWork opens the folder that the sandbox writes to.
+func (c *container) liveWork(ctx context.Context) (*sandbox.Work, error) {
+	_, release, err := c.use(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	root, err := os.OpenRoot(filepath.Join(c.volume.dir, volumeTask))
 	if err != nil {
 		return nil, fmt.Errorf("opening the working directory: %w", err)
 	}
-	c.works++
+	c.works.Add(1)
 	return &sandbox.Work{Root: root, Close: sync.OnceValue(func() error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.works--
+		c.works.Add(-1)
 		return root.Close()
 	})}, nil
 }
