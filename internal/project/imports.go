@@ -111,6 +111,8 @@ func (s *Service) importTree(ctx context.Context, c enplace.Caller, id string, o
 		return enplace.ImportReport{}, err
 	}
 	res.Report.Replaced = !o.Merge
+	res.Report.Skipped = append([]enplace.Count{}, res.Report.Skipped...) // an empty list, never null
+	res.Report.Renamed = append([]enplace.Count{}, res.Report.Renamed...)
 	s.cfg.Audit.Record(ctx, c, "environment.import", id, map[string]any{
 		"from": from, "files": res.Report.Imported, "bytes": res.Report.Bytes, "commit": res.Report.Commit, "replaced": !o.Merge,
 	})
