@@ -3,14 +3,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 
 CACHE   := $(CURDIR)/.cache
 LINTER  := $(CACHE)/bin/golangci-lint
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 SOURCES := go.mod go.sum $(shell find . -name '*.go' -not -path './.cache/*' -not -path './tools/*')
-
-# What tests share: the base, made once for a checkout.
-export ENPLACE_TEST_DIR ?= $(CACHE)
 
 # The race detector needs cgo and a compiler; without them the tests run without it.
 RACE := $(shell test "$$(go env CGO_ENABLED 2>/dev/null)" = 1 && command -v $$(go env CC) >/dev/null && echo -race)
@@ -40,7 +38,7 @@ test: setup build lint base ## Run every check and test; this is what CI runs
 	go test $(RACE) -p 2 -timeout 20m ./...
 
 .PHONY: base
-base: ## Make the base that tests run on, once for this checkout
+base: ## Make the base that tests run on, once for this machine (ENPLACE_TEST_DIR, or /var/cache/enplace-test)
 	go test -count=1 -timeout 15m -run 'TestDebian$$' ./internal/base
 
 .PHONY: lint
@@ -65,13 +63,13 @@ verify: lint ## Make generated code again, and fail when it differs from what is
 	@echo "reflection by name in the programs (each keeps dead code alive): $$(go build -ldflags=-dumpdep -o /dev/null ./cmd/enplace 2>&1 | grep -c ReflectMethod || true)"
 
 .PHONY: bench
-bench: setup build base ## Measure the ratios that the design asks for
-	go test -run '^$$' -bench . -benchtime 20x -timeout 60m ./...
+bench: setup build ## Measure the ratios that the design asks for
+	go run ./bench
 
 .PHONY: fuzz
 fuzz: ## Fuzz every reader of hostile input, 30 seconds each
 	@scripts/fuzz.sh
 
 .PHONY: clean
-clean: ## Remove what was built, the tests' base too
+clean: ## Remove what was built here
 	rm -rf bin .cache

@@ -14,6 +14,9 @@ needs=(
     busybox:busybox-static
     bwrap:bubblewrap
     curl:curl
+    ssh:openssh-client
+    xz:xz-utils
+    pgrep:procps
 )
 # Files that are needed, likewise.
 files=(

@@ -14,9 +14,9 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
 
 	"enplace"
+	"enplace/internal/source/xz"
 )
 
 // unpackTarball unpacks a tar file of the operator's, plain or compressed.

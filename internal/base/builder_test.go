@@ -86,7 +86,7 @@ func TestKeyCoversEveryInput(t *testing.T) {
 		"components": func(c *Config) { c.Components = []string{"main", "contrib"} },
 		"tools":      func(c *Config) { c.Tools[0].SHA256 = strings.Repeat("0", 64) },
 	} {
-		cfg := Config{Source: Source{Kind: Debian}, Suite: stable, Mirror: defaultMirror, Security: securityOf(defaultMirror),
+		cfg := Config{Source: Source{Kind: Debian}, Suite: stable, Mirror: DefaultMirror, Security: securityOf(DefaultMirror),
 			Components: []string{"main"}, Tools: DefaultTools("amd64")}
 		change(&cfg)
 		key, err := (&Builder{cfg: cfg}).key()

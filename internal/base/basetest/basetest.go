@@ -1,6 +1,6 @@
-// Package basetest gives tests the real Debian base. It is made once for a checkout, in the folder that ENPLACE_TEST_DIR
-// names (.cache of the module when it names none), and each test gets an image store of its own with the base in it: a store
-// is open in one process at a time, and tests run in several.
+// Package basetest gives tests the real Debian base. It is made once for a machine, in the folder that tests of servers use
+// too (package enplacetest), and each test gets an image store of its own with the base in it: a store is open in one process
+// at a time, and tests run in several.
 package basetest
 
 import (
@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -51,7 +50,7 @@ func Put(t testing.TB, images string) base.Base {
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
 		absent(t, "mmdebstrap is not installed; make setup does it")
 	}
-	shared := Dir(t)
+	shared := Dir()
 	rec, err := ensure(shared)
 	if enplace.KindOf(err) == enplace.KindUpstream || enplace.KindOf(err) == enplace.KindUnavailable {
 		absent(t, "the base cannot be made here: "+err.Error())
@@ -74,7 +73,7 @@ func Put(t testing.TB, images string) base.Base {
 func PutState(t testing.TB, images, dir string) base.Base {
 	t.Helper()
 	rec := Put(t, images)
-	data, err := os.ReadFile(filepath.Join(Dir(t), "base", "base.json"))
+	data, err := os.ReadFile(filepath.Join(Dir(), "base", "base.json"))
 	if err == nil {
 		err = errors.Join(os.MkdirAll(dir, 0o711), os.WriteFile(filepath.Join(dir, "base.json"), data, 0o600))
 	}
@@ -84,25 +83,21 @@ func PutState(t testing.TB, images, dir string) base.Base {
 	return rec
 }
 
-// Dir is the folder that tests share.
-func Dir(t testing.TB) string {
-	t.Helper()
+// Dir is the folder that tests share: what ENPLACE_TEST_DIR names, or one that the users of sandboxes can reach, as they
+// cannot reach everything below a home directory.
+func Dir() string {
 	if dir := os.Getenv("ENPLACE_TEST_DIR"); dir != "" {
 		return dir
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), ".cache")
+	return "/var/cache/enplace-test"
 }
 
 // ensure makes the base under a lock of its own: opening the store counts as using it.
 func ensure(shared string) (rec base.Base, err error) {
-	if err := os.MkdirAll(shared, 0o755); err != nil {
+	if err := errors.Join(os.MkdirAll(shared, 0o711), os.Chmod(shared, 0o711)); err != nil {
 		return rec, err
 	}
-	lock, err := os.OpenFile(filepath.Join(shared, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(shared, "test.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return rec, err
 	}
