@@ -70,7 +70,36 @@ it now; 6 over a limit; 7 a server or registry did not answer; 8 this host lacks
 		return usageError(cmd, "%v", err)
 	})
 	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newAudit(c), newVersion(c))
+	strict(root)
 	return root
+}
+
+// strict makes every wrong command line a useError; by itself cobra answers an unknown subcommand of a group with its help,
+// and success.
+func strict(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usageError(cmd, "%v", err)
+			}
+			return nil
+		}
+	}
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return cmd.Help()
+			case len(cmd.SuggestionsFor(args[0])) > 0:
+				return usageError(cmd, "there is no %s %s; is it %s", cmd.CommandPath(), args[0], strings.Join(cmd.SuggestionsFor(args[0]), " or "))
+			}
+			return usageError(cmd, "there is no %s %s", cmd.CommandPath(), args[0])
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		strict(sub)
+	}
 }
 
 // useError is a wrong command line.
@@ -105,7 +134,7 @@ func (c *cli) exit(err error) int {
 	case errors.As(err, &status):
 		return int(status)
 	case errors.As(err, &e):
-	case errors.As(err, &use), strings.HasPrefix(err.Error(), "unknown command"):
+	case errors.As(err, &use):
 		e = enplace.Errorf(enplace.KindMalformed, "%v", err)
 	case errors.Is(err, context.Canceled):
 		return 130

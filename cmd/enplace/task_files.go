@@ -83,6 +83,9 @@ Unpacked are regular files, and links that stay inside the folder; nothing is wr
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTasks(c),
 		RunE: withTask(c, func(ctx context.Context, api *client.Client, id string, _ []string) error {
+			if extract != "" && out != "" {
+				return enplace.Errorf(enplace.KindMalformed, "write a tar to --output, or unpack it into --extract, not both").WithField("--extract")
+			}
 			if extract != "" {
 				t, err := api.Task(ctx, id, 0)
 				if err != nil {
@@ -96,7 +99,6 @@ Unpacked are regular files, and links that stay inside the folder; nothing is wr
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default: standard output)")
 	cmd.Flags().StringVar(&extract, "extract", "", "folder to unpack into; it is made when it is not there")
-	cmd.MarkFlagsMutuallyExclusive("output", "extract")
 	return cmd
 }
 

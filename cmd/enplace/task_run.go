@@ -43,6 +43,9 @@ Standard input is read only when asked for: --input -.`,
 			if o.harness != "" && (len(args) > 0 || o.egress != "") {
 				return usageError(cmd, "a harness has its own command and egress: give either --harness, or a command")
 			}
+			if o.detach && o.out != "" {
+				return usageError(cmd, "--out waits for the task's end, and --detach does not; later: enplace task archive TASK --extract DIR")
+			}
 			api, err := c.client()
 			if err != nil {
 				return err
@@ -68,7 +71,6 @@ Standard input is read only when asked for: --input -.`,
 	o.limits.flags(f)
 	complete(cmd, "env", completeEnvironments(c))
 	complete(cmd, "harness", completeHarnesses(c))
-	cmd.MarkFlagsMutuallyExclusive("detach", "out")
 	return cmd
 }
 
