@@ -192,7 +192,7 @@ func (c *container) watch() {
 }
 
 // clear takes away all that the sandbox consists of, in an order in which nothing is in use any more. It goes on after an
-// error. It is also how create undoes what it did.
+// error. It is also how create undoes what it did. Process 1 must be dead.
 func (c *container) clear() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*settleTime)
 	defer cancel()
@@ -204,8 +204,8 @@ func (c *container) clear() error {
 	if c.gate != nil {
 		note(c.gate.Close())
 	}
-	note(c.r.engine.delete(ctx, c.name))
 	note(c.r.cgroups.remove(ctx, c.name))
+	note(c.r.engine.forget(c.name))
 	for _, f := range []*os.File{c.mountNS, c.process, c.userNS, c.folder} {
 		if f != nil {
 			f.Close()

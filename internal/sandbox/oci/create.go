@@ -3,11 +3,13 @@ package oci
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"enplace"
@@ -36,7 +38,7 @@ func (r *Runtime) create(ctx context.Context, k key) (*container, error) {
 		if said := c.said.String(); said != "" {
 			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
 		}
-		if e := c.clear(); e != nil {
+		if e := errors.Join(r.engine.delete(context.WithoutCancel(ctx), name), c.clear()); e != nil {
 			r.log.Error("clearing away a sandbox that failed to start", "sandbox", name, "error", e)
 		}
 		return nil, fmt.Errorf("making a sandbox: %w", err)
@@ -151,13 +153,8 @@ func (c *container) boot(ctx context.Context, mounts []place) error {
 	if err != nil {
 		return err
 	}
-	pidfd, err := unix.PidfdOpen(pid, unix.O_NONBLOCK)
-	if err != nil {
+	if err := c.openProcess(pid); err != nil {
 		return fmt.Errorf("opening process 1: %w", err)
-	}
-	c.process = os.NewFile(uintptr(pidfd), "process 1 of "+c.name)
-	if c.mountNS, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid)); err != nil {
-		return err
 	}
 	if err := socket.Close(); err != nil { // so that a guest that died closes the connection
 		return err
@@ -168,6 +165,36 @@ func (c *container) boot(ctx context.Context, mounts []place) error {
 	}
 	c.client, err = guest.Dial(ctx, conn)
 	return err
+}
+
+// openProcess opens process 1 and its mount namespace, and makes sure that they are: were it dead already, its number could be
+// another's by now.
+func (c *container) openProcess(pid int) error {
+	pidfd, err := unix.PidfdOpen(pid, unix.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	process := os.NewFile(uintptr(pidfd), "process 1 of "+c.name)
+	defer func() {
+		if c.process == nil {
+			process.Close()
+		}
+	}()
+	if c.mountNS, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid)); err != nil {
+		return err
+	}
+	ids, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
+	if err != nil {
+		return err
+	}
+	if got := strings.Fields(string(ids)); len(got) != 3 || got[1] != strconv.Itoa(int(c.idBase)) {
+		return errors.New("it has ended")
+	}
+	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil { // it had the number all the while
+		return err
+	}
+	c.process = process
+	return nil
 }
 
 // listen makes the socket that the guest listens on. Only root of the host can connect to it.

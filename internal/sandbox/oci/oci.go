@@ -150,6 +150,12 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
+	ns, err := userNamespace(r.ids.base)
+	if err != nil {
+		return enplace.Errorf(enplace.KindUnavailable, "this host makes no user namespaces, and no sandbox is safe without").
+			WithFix("sysctl -w user.max_user_namespaces=65536").WithCause(err)
+	}
+	ns.Close()
 	r.volumes.limited = true
 	if err := r.tryVolume(ctx); err != nil {
 		r.volumes.limited = false

@@ -222,6 +222,18 @@ func TestDiesByItself(t *testing.T) {
 	}
 }
 
+// What a guest that does not come up says is in the error, and nothing is left of the attempt.
+func TestGuestThatFails(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "probe")
+	sandboxtest.Build(t, "enplace/internal/sandbox/sandboxtest/probe", broken)
+	h := newHouse(t, runtimeRunc, func(c *Config) { c.Guest = broken })
+	_, err := h.Runtime.Start(t.Context(), h.Spec("broken"))
+	if err == nil || !strings.Contains(err.Error(), "no attempt") {
+		t.Errorf("got %v", err)
+	}
+	nothingLeft(t, h.oci)
+}
+
 // A cache that a crash left in the middle of writing is thrown away.
 func TestUncleanCacheIsMadeAnew(t *testing.T) {
 	h := newHouse(t, runtimeRunc, nil)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Recover settles what an earlier process left: containers first, then what they held on to, then files.
@@ -16,10 +18,12 @@ func (r *Runtime) Recover(ctx context.Context, keep func(id string) bool) error 
 	if err != nil {
 		return fmt.Errorf("recovering sandboxes: %w", err)
 	}
-	var errs []error
+	var kills errgroup.Group
+	kills.SetLimit(8)
 	for _, name := range names {
-		errs = append(errs, r.engine.delete(ctx, name), r.cgroups.remove(ctx, name))
+		kills.Go(func() error { return errors.Join(r.engine.delete(ctx, name), r.cgroups.remove(ctx, name)) })
 	}
+	errs := []error{kills.Wait()}
 	mounts, err := mountsBelow(r.dir)
 	errs = append(errs, err)
 	for _, m := range mounts {

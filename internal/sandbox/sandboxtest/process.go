@@ -135,8 +135,12 @@ func testUnknown(t *testing.T, h Harness) {
 	if _, err := h.Runtime.Start(t.Context(), s); err == nil {
 		t.Error("a sandbox started with a mount below a file")
 	}
+	s.Mounts[0].Path = "/link/x"
+	if _, err := h.Runtime.Start(t.Context(), s); err == nil {
+		t.Error("a sandbox started with a mount behind a link")
+	}
 	s.Mounts = nil
-	want(t, h.Start(t, s), "echo fine", "fine")
+	want(t, h.Start(t, s), "echo fine; ls /etc/x 2>/dev/null || echo none", "fine\nnone")
 }
 
 func testDial(t *testing.T, h Harness) {

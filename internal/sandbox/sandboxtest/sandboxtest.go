@@ -91,6 +91,7 @@ func Base(t testing.TB, images *image.Store) []enplace.Digest {
 		}
 	}
 	check(t, os.WriteFile(filepath.Join(root, "etc/passwd"), []byte("root:x:0:0::/root:/bin/sh\n"), 0o644))
+	check(t, os.Symlink("etc", filepath.Join(root, "link")))
 	Build(t, "enplace/internal/sandbox/sandboxtest/probe", filepath.Join(root, "bin/probe"))
 	info, err := images.PackDir(t.Context(), root, image.DirOptions{})
 	check(t, err)

@@ -1,0 +1,87 @@
+package oci
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"enplace"
+)
+
+// shelfOf gives the names of the sandboxes that are ready for the harness's base.
+func (h *house) shelfOf(disk int) []string {
+	p := h.oci.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var names []string
+	if s := p.shelves[newKey(h.Base, disk)]; s != nil {
+		for _, c := range s.ready {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+func (h *house) waitForShelf(t *testing.T, disk, n int) []string {
+	t.Helper()
+	var names []string
+	err := poll(t.Context(), func() (bool, error) {
+		names = h.shelfOf(disk)
+		return len(names) == n, nil
+	})
+	if err != nil {
+		t.Fatalf("%d sandboxes are ready, want %d", len(names), n)
+	}
+	return names
+}
+
+// The pool holds what was asked for, then what demand says, and gives it up when demand has ended.
+func TestPoolFollowsDemand(t *testing.T) {
+	var skip atomic.Int64 // added to the clock
+	h := newHouse(t, runtimeRunc, func(c *Config) {
+		c.PoolMax = 2
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(skip.Load())) }
+	})
+	disk := enplace.DefaultTaskLimits.DiskMiB
+	h.Runtime.Warm(h.Base, 1)
+	ready := h.waitForShelf(t, disk, 1)
+	first := h.Start(t, h.Spec("first"))
+	if name := first.(*container).name; name != ready[0] {
+		t.Errorf("%s was taken, and %s was ready", name, ready[0])
+	}
+	h.waitForShelf(t, disk, 1)
+	for _, id := range []string{"second", "third", "fourth"} {
+		h.Start(t, h.Spec(id))
+	}
+	h.waitForShelf(t, disk, 2)
+
+	skip.Store(int64(2 * idleTime))
+	h.Runtime.Warm(h.Base, 0)
+	h.waitForShelf(t, disk, 0)
+	err := poll(t.Context(), func() (bool, error) {
+		h.oci.mu.Lock()
+		defer h.oci.mu.Unlock()
+		return len(h.oci.all) == 4, nil // those with an owner
+	})
+	if err != nil {
+		t.Error("sandboxes that nobody wants are still there")
+	}
+}
+
+// A warm sandbox that dies is not given to anybody.
+func TestPoolDropsTheDead(t *testing.T) {
+	h := newHouse(t, runtimeRunc, nil)
+	k := newKey(h.Base, enplace.DefaultTaskLimits.DiskMiB)
+	c, err := h.oci.create(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.oci.pool.put(c)
+	if err := c.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.oci.pool.take(k); got != nil {
+		t.Errorf("got %s, which is dead", got.name)
+	}
+}
