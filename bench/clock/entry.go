@@ -1,0 +1,4 @@
+package main
+
+// first is the program's entry, in assembly.
+func first()
