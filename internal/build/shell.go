@@ -171,6 +171,9 @@ func overSize(ctx context.Context, box sandbox.Sandbox, path string, total int64
 	slices.SortFunc(names, func(a, b string) int { return int(sizes[b]>>10) - int(sizes[a]>>10) })
 	var list []string
 	for _, n := range names[:min(10, len(names))] {
+		if sizes[n] < 1<<20 {
+			break
+		}
 		list = append(list, fmt.Sprintf("%s (%d MiB)", n, sizes[n]>>20))
 	}
 	return &enplace.Failure{

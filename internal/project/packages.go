@@ -50,11 +50,14 @@ func versionMark(m enplace.Manager, version string) string {
 // then the build tells.
 const debianGlibc = "2.41"
 
+// machine gives what wheels call an architecture of Debian's.
+var machine = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
+
 // target is what the packages of an environment must run on.
 func (s *Service) target(e enplace.Environment) pkgindex.Target {
 	t := pkgindex.Target{PipIndexURL: e.PipIndexURL, Glibc: debianGlibc}
 	if b, ok := s.cfg.Base(); ok {
-		t.Python, t.Node, t.Arch = b.Python, b.Node, b.Arch
+		t.Python, t.Node, t.Arch = b.Python, b.Node, machine[b.Arch]
 	}
 	if e.PythonVersion != "" {
 		t.Python = e.PythonVersion
@@ -77,7 +80,7 @@ func (s *Service) checkPackages(ctx context.Context, e enplace.Environment, pkgs
 			s.cfg.Logger.Warn("a package was accepted unchecked", "manager", pkgs[i].Manager, "package", pkgs[i].String(), "why", check.Message)
 		case !check.Exists, !check.VersionExists, !check.Installable:
 			e := enplace.Invalidf("%s: %s", pkgs[i], check.Message).WithField("packages." + string(pkgs[i].Manager))
-			if check.Latest != "" {
+			if check.Latest != "" && !check.VersionExists {
 				e.WithFix("%s", fmt.Sprintf("declare %s, the latest", latest(pkgs[i], check.Latest)))
 			}
 			return e
