@@ -173,19 +173,20 @@ func (c *container) kill() {
 
 // watch waits for the end of process 1, for whatever reason, and clears away what is left.
 func (c *container) watch() {
-	if err := waitProcess(c.process); err != nil {
-		c.r.log.Error("waiting for a sandbox's end", "sandbox", c.name, "id", c.id, "error", err)
-	}
+	waitErr := waitProcess(c.process)
 	c.end()
-	if !c.stopping.Load() {
-		c.r.log.Warn("a sandbox ended by itself", "sandbox", c.name, "id", c.id, "said", c.said.String())
-	}
 	c.r.pool.drop(c)
 	c.using.Lock()
 	defer c.using.Unlock()
-	c.err = c.clear()
-	if c.err != nil {
-		c.r.log.Error("clearing away a sandbox", "sandbox", c.name, "id", c.id, "error", c.err)
+	log := c.r.log.With("sandbox", c.name, "id", c.id)
+	if waitErr != nil {
+		log.Error("waiting for a sandbox's end", "error", waitErr)
+	}
+	if !c.stopping.Load() {
+		log.Warn("a sandbox ended by itself", "said", c.said.String())
+	}
+	if c.err = c.clear(); c.err != nil {
+		log.Error("clearing away a sandbox", "error", c.err)
 	}
 	c.r.forget(c)
 	close(c.done)

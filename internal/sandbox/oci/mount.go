@@ -2,6 +2,7 @@ package oci
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -159,22 +160,34 @@ func openMountPoint(path string, id int) (fd int, first string, err error) {
 		return -1, "", err
 	}
 	defer func() { _ = errors.Join(unix.Setfsuid(0), unix.Setfsgid(0)) }()
-	fd, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if fd, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return -1, "", err
+	}
 	walked := "/"
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		walked = filepath.Join(walked, part)
+		below, made, err := openFolder(fd, part)
+		unix.Close(fd)
 		if err != nil {
 			return -1, "", err
 		}
-		walked = filepath.Join(walked, part)
-		if err = unix.Mkdirat(fd, part, 0o755); err == nil && first == "" {
-			first = walked
-		} else if err != nil && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.EROFS) {
-			break
+		if fd = below; made {
+			first = cmp.Or(first, walked)
 		}
-		parent := fd
-		fd, err = unix.Openat2(parent, part, &unix.OpenHow{
-			Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
-		unix.Close(parent)
 	}
-	return fd, first, err
+	return fd, first, nil
+}
+
+// openFolder opens a folder that is in another, and makes it if it is missing.
+func openFolder(parent int, name string) (fd int, made bool, err error) {
+	err = unix.Mkdirat(parent, name, 0o755)
+	if made = err == nil; made {
+		err = unix.Fchmodat(parent, name, 0o755, 0) // whatever the umask
+	}
+	if ignore(err, unix.EEXIST, unix.EROFS) != nil {
+		return -1, made, err
+	}
+	fd, err = unix.Openat2(parent, name, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+	return fd, made, err
 }

@@ -124,29 +124,22 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	return r, nil
 }
 
-// prepare makes the folders and the shared files, and tries out volumes.
+// prepare makes the folders and the shared files, and tries out what the host may lack.
 func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
-	if r.guest, err = filepath.Abs(c.Guest); err != nil {
+	if r.guest, err = readable(c.Guest, 0o005); err != nil {
 		return err
 	}
-	if r.caBundle, err = filepath.Abs(c.CABundle); err != nil {
+	if r.caBundle, err = readable(c.CABundle, 0o004); err != nil {
 		return err
 	}
-	for _, file := range []string{r.guest, r.caBundle} {
-		if _, err := os.Stat(file); err != nil {
-			return err
-		}
-	}
-	for name, mode := range map[string]os.FileMode{sandboxesDir: 0o700, workDir: 0o700, cachesDir: 0o700, templatesDir: 0o700, etcDir: 0o755} {
-		if err := os.MkdirAll(filepath.Join(r.dir, name), mode); err != nil {
-			return err
-		}
-		if err := os.Chmod(filepath.Join(r.dir, name), mode); err != nil {
+	for _, name := range []string{sandboxesDir, workDir, cachesDir, templatesDir, etcDir} {
+		if err := os.MkdirAll(filepath.Join(r.dir, name), 0o700); err != nil {
 			return err
 		}
 	}
 	for name, content := range hostFiles {
-		if err := os.WriteFile(filepath.Join(r.dir, etcDir, name), []byte(content), 0o644); err != nil {
+		path := filepath.Join(r.dir, etcDir, name)
+		if err := errors.Join(os.WriteFile(path, []byte(content), 0o644), os.Chmod(path, 0o644)); err != nil {
 			return err
 		}
 	}
@@ -161,7 +154,27 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 		r.volumes.limited = false
 		r.log.Warn("sandboxes have no limit on disk: volumes cannot be made here", "error", err)
 	}
+	if !r.cgroups.limits {
+		r.log.Warn("sandboxes have no limit on memory, processors and processes: cgroups do not offer them here")
+	}
 	return nil
+}
+
+// readable gives the absolute path of a file that sandboxes share, whose root is nobody to the host and must have the rights.
+func readable(path string, rights os.FileMode) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if st.Mode().Perm()&rights != rights {
+		return "", enplace.Errorf(enplace.KindUnavailable, "sandboxes cannot use %s: it is closed to others than its owner", path).
+			WithFix("chmod o+rx %s", path)
+	}
+	return path, nil
 }
 
 // tryVolume makes a volume of the usual size and drops it again.

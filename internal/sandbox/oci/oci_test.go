@@ -222,6 +222,37 @@ func TestDiesByItself(t *testing.T) {
 	}
 }
 
+// Files that sandboxes share must be open to a sandbox's root, who is nobody; the error says which is not.
+func TestSharedFilesMustBeOpen(t *testing.T) {
+	needRoot(t)
+	c := testConfig(t.TempDir(), runtimeRunc, os.Args[0], nil)
+	if err := os.Chmod(c.CABundle, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := New(t.Context(), c)
+	if enplace.KindOf(err) != enplace.KindUnavailable || !strings.Contains(err.Error(), c.CABundle) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A server with a tight umask still makes roots that everybody inside can use.
+func TestTightUmask(t *testing.T) {
+	h := newHouse(t, runtimeRunc, nil)
+	defer unix.Umask(unix.Umask(0o077))
+	s := h.Spec("umask")
+	s.Mounts = []sandbox.Mount{{Path: "/opt/deep/place", Writable: true}}
+	b := h.Start(t, s)
+	var out bytes.Buffer
+	_, err := b.Exec(t.Context(), sandbox.Command{Argv: []string{"/bin/stat", "-c", "%n %a", "/", "/task", "/opt", "/opt/deep", "/opt/deep/place", "/etc/hosts"},
+		Dir: "/", Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "/ 755\n/task 755\n/opt 755\n/opt/deep 755\n/opt/deep/place 755\n/etc/hosts 644\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
 // What a guest that does not come up says is in the error, and nothing is left of the attempt.
 func TestGuestThatFails(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "probe")

@@ -108,7 +108,7 @@ func makeOwned(dir string, owner uint32) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return os.Lchown(dir, int(owner), int(owner))
+	return errors.Join(os.Chmod(dir, 0o755), os.Lchown(dir, int(owner), int(owner))) // whatever the umask
 }
 
 // used gives the bytes written and the limit; zero for a plain directory.
