@@ -29,8 +29,8 @@ type house struct {
 	config Config
 }
 
-// buildGuest builds the guest once for all tests.
-var buildGuest = sync.OnceValue(func() string {
+// guestProgram is where the guest is built, once for all tests.
+var guestProgram = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "guest")
 	if err != nil {
 		panic(err)
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		crash(dir)
 	}
 	code := m.Run()
-	os.RemoveAll(filepath.Dir(buildGuest()))
+	os.RemoveAll(filepath.Dir(guestProgram()))
 	os.Exit(code)
 }
 
@@ -62,7 +62,7 @@ func newHouse(t testing.TB, program string, edit func(*Config)) *house {
 	if _, err := exec.LookPath(program); err != nil {
 		sandboxtest.Absent(t, "%s is not installed", program)
 	}
-	guest := buildGuest()
+	guest := guestProgram()
 	if _, err := os.Stat(guest); err != nil {
 		sandboxtest.Build(t, "enplace/cmd/enplace-guest", guest)
 	}
