@@ -99,14 +99,15 @@ func processes(t *testing.T, data string) []process {
 	return out
 }
 
-// startOf gives the time a process started, in clock ticks, or "".
+// startOf gives the time a process started, in clock ticks, or "" for one that has ended, also where nobody has asked for its
+// status yet.
 func startOf(pid string) string {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return ""
 	}
 	_, rest, _ := strings.Cut(string(b), ") ")
-	if f := strings.Fields(rest); len(f) > 19 {
+	if f := strings.Fields(rest); len(f) > 19 && f[0] != "Z" && f[0] != "X" {
 		return f[19]
 	}
 	return ""
