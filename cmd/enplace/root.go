@@ -69,7 +69,7 @@ it now; 6 over a limit; 7 a server or registry did not answer; 8 this host lacks
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(cmd, "%v", err)
 	})
-	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newAudit(c), newVersion(c))
+	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newAudit(c), newStatus(c), newVersion(c))
 	strict(root)
 	return root
 }
