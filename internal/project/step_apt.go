@@ -2,6 +2,8 @@ package project
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,13 +56,14 @@ func (p *plan) installApt(ctx context.Context, sh *build.Shell, names []string) 
 	install := []string{"apt-get", "install", "-y", "-q", "--no-install-recommends",
 		"-o", "DPkg::Lock::Timeout=600", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
 		"-o", "Dpkg::Use-Pty=0", "-o", "APT::Sandbox::User=root"}
-	env := p.buildEnv()
+	// Python packages of Debian's compile themselves: with this, in a form that times in the image do not make stale.
+	env := append(p.buildEnv(), "SOURCE_DATE_EPOCH=315619200")
 	if err := sh.Do(ctx, build.Cmd{Argv: []string{"apt-get", "update", "-q", "-o", "APT::Sandbox::User=root", "--error-on=any"}, Env: env}); err != nil {
 		return nil, err
 	}
 	uris, err := sh.Output(ctx, build.Cmd{Argv: slices.Concat(install, []string{"-qq", "--print-uris", "--"}, names), Env: env})
 	if err != nil {
-		return nil, err
+		return nil, p.aptRefused(ctx, sh, names, err)
 	}
 	if err := sh.Do(ctx, build.Cmd{Argv: slices.Concat(install, []string{"--"}, names), Env: env}); err != nil {
 		return nil, err
@@ -70,6 +73,72 @@ func (p *plan) installApt(ctx context.Context, sh *build.Shell, names []string) 
 		return nil, err
 	}
 	return aptFindings{aptInstalled(string(before), string(after), string(uris), names)}, nil
+}
+
+// aptRefused turns what apt says of packages that it cannot install into what to do about it.
+func (p *plan) aptRefused(ctx context.Context, sh *build.Shell, names []string, err error) error {
+	if !build.IsExit(err) {
+		return err
+	}
+	said, again := sh.Try(ctx, build.Cmd{Argv: slices.Concat([]string{"apt-get", "install", "-s", "-q", "--no-install-recommends", "--"}, names), Env: p.buildEnv()})
+	if again != nil && !build.IsExit(again) {
+		return again
+	}
+	var there string
+	if missing := aptVanished(said); len(missing) > 0 {
+		out, err := sh.Output(ctx, build.Cmd{Argv: append([]string{"apt-cache", "madison"}, missing...), Env: p.buildEnv()})
+		if err != nil && !build.IsExit(err) {
+			return err
+		}
+		there = string(out)
+	}
+	if f := aptFailure(said, there); f != nil {
+		return f
+	}
+	return err
+}
+
+var aptVersion = regexp.MustCompile(`Version '([^']+)' for '([^']+)' was not found`)
+
+// aptVanished gives the packages of which apt has not the version asked for.
+func aptVanished(said string) []string {
+	var names []string
+	for _, g := range aptVersion.FindAllStringSubmatch(said, -1) {
+		names = append(names, g[2])
+	}
+	return names
+}
+
+// aptFailure reads apt's errors. madison is what apt-cache madison says of the packages whose version is not there.
+func aptFailure(said, madison string) *enplace.Failure {
+	f := &enplace.Failure{Reason: enplace.ReasonExit}
+	var what []string
+	for line := range strings.Lines(said) {
+		if e, ok := strings.CutPrefix(strings.TrimSpace(line), "E: "); ok && len(what) < 5 && !strings.HasPrefix(e, "Unable to correct") {
+			what = append(what, e)
+		}
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	f.Message = "apt cannot install the declared packages: " + strings.Join(what, "; ")
+	for line := range strings.Lines(madison) {
+		if col := strings.Split(line, "|"); len(col) == 3 {
+			f.Fixes = append(f.Fixes, fmt.Sprintf("declare %s=%s, which the archive has now, or %[1]s without a version", strings.TrimSpace(col[0]), strings.TrimSpace(col[1])))
+		}
+	}
+	if _, rest, ok := strings.Cut(said, "virtual package provided by:"); ok {
+		var providers []string
+		for line := range strings.Lines(strings.TrimPrefix(rest, "\n")) {
+			name := strings.Fields(line)
+			if !strings.HasPrefix(line, " ") || len(name) == 0 {
+				break
+			}
+			providers = append(providers, name[0])
+		}
+		f.Fixes = append(f.Fixes, "it is a name that several packages provide; declare one of them: "+strings.Join(providers, ", "))
+	}
+	return f
 }
 
 // aptInstalled compares what dpkg-query said before and after, and adds what apt said of where each package comes from.

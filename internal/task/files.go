@@ -123,7 +123,7 @@ func walk(ctx context.Context, root *os.Root, dir, cursor string, each func(stri
 		} else if cursor == "" || comparePaths(name, cursor) > 0 {
 			err = each(name, fi)
 		}
-		if err == fs.SkipAll && dir == "." {
+		if errors.Is(err, fs.SkipAll) && dir == "." {
 			return nil
 		}
 		if err != nil {

@@ -241,11 +241,10 @@ func (s *Service) Cancel(ctx context.Context, c enplace.Caller, id string) (enpl
 	}
 	if s.unqueue(id) {
 		now := s.cfg.Now().UTC()
-		rec, err = s.cfg.Store.UpdateTask(ctx, id, func(t *store.TaskRecord) error {
+		if _, err := s.cfg.Store.UpdateTask(ctx, id, func(t *store.TaskRecord) error {
 			t.Status, t.Error, t.EndedAt = enplace.TaskCancelled, errCancelled, &now
 			return nil
-		})
-		if err != nil {
+		}); err != nil {
 			return enplace.Task{}, err
 		}
 		s.hub.Notify(id)
