@@ -23,11 +23,12 @@ type Shell struct {
 
 // Cmd is a command of a step.
 type Cmd struct {
-	Argv  []string
-	Dir   string   // / unless set
-	Env   []string // added to sandbox.BaseEnv
-	Stdin string
-	Quiet bool // its command line and standard output stay out of the log
+	Argv   []string
+	Dir    string   // / unless set
+	Env    []string // added to sandbox.BaseEnv
+	Stdin  string
+	Quiet  bool // its command line, and with Output its standard output, stay out of the log
+	Silent bool // nothing of it goes to the log
 }
 
 // maxOutput bounds what Output returns.
@@ -75,10 +76,15 @@ func (s *Shell) exec(ctx context.Context, c Cmd, copyTo io.Writer) (sandbox.Exit
 	if !c.Quiet {
 		s.run.Log.Note("$ %s", strings.Join(c.Argv, " "))
 	}
-	stdout, stderr := s.run.Log.Stream(), s.run.Log.Stream()
-	defer stdout.Close()
-	defer stderr.Close()
-	cmd := sandbox.Command{Argv: c.Argv, Dir: c.Dir, Env: append(sandbox.BaseEnv(), c.Env...), Stdout: stdout, Stderr: stderr}
+	cmd := sandbox.Command{Argv: c.Argv, Dir: c.Dir, Env: append(sandbox.BaseEnv(), c.Env...)}
+	var stdout, stderr io.Writer = io.Discard, io.Discard
+	if !c.Silent {
+		out, err := s.run.Log.Stream(), s.run.Log.Stream()
+		defer out.Close()
+		defer err.Close()
+		stdout, stderr = out, err
+	}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	switch {
 	case copyTo != nil && c.Quiet:
 		cmd.Stdout = copyTo
@@ -176,9 +182,14 @@ func overSize(ctx context.Context, box sandbox.Sandbox, path string, total int64
 		}
 		list = append(list, fmt.Sprintf("%s (%d MiB)", n, sizes[n]>>20))
 	}
+	return OverLimit(fmt.Sprintf("the version grew to %d MiB", total>>20), list)
+}
+
+// OverLimit says that a version is too large, and what in it is largest.
+func OverLimit(what string, largest []string) *enplace.Failure {
 	return &enplace.Failure{
 		Reason:  enplace.ReasonLimit,
-		Message: fmt.Sprintf("the version grew to %d MiB; the limit is %d MiB. Largest: %s", total>>20, enplace.MaxVersionBytes>>20, strings.Join(list, ", ")),
+		Message: fmt.Sprintf("%s; the limit is %d MiB. Largest: %s", what, enplace.MaxVersionBytes>>20, strings.Join(largest, ", ")),
 		Fixes:   []string{"remove a package, or choose a smaller build of it, such as a CPU-only index for torch (pip_index_url)"},
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -20,6 +22,7 @@ type pythonRule struct {
 	Pyproject    bool     `json:"pyproject,omitempty"`    // its [project] dependencies are installed
 	Buildable    bool     `json:"buildable,omitempty"`    // the project itself can be installed
 	Requires     string   `json:"requires,omitempty"`     // requires-python
+	GitVersion   bool     `json:"git_version,omitempty"`  // its version is asked of git
 	InPlace      bool     `json:"in_place,omitempty"`     // something is installed from a folder of the tree
 	Notes        []string `json:"-"`
 
@@ -54,6 +57,10 @@ func (p *plan) readPython(ctx context.Context) (pythonRule, error) {
 			return r, &enplace.Failure{Reason: enplace.ReasonExit, Message: fmt.Sprintf("pyproject.toml is not valid TOML: %v", err), Fixes: []string{"correct the file and build again"}}
 		}
 		r.Requires, _ = doc.Project["requires-python"].(string)
+		if r.Requires == "" {
+			deps, _ := doc.Tool.Poetry["dependencies"].(map[string]any)
+			r.Requires = poetryRange(deps["python"])
+		}
 		r.Buildable = len(doc.BuildSystem) > 0 && (len(doc.Project) > 0 || len(doc.Tool.Poetry) > 0 || p.isFile("setup.py") || p.isFile("setup.cfg"))
 	} else {
 		r.Buildable = p.isFile("setup.py")
@@ -86,6 +93,38 @@ func (p *plan) readPython(ctx context.Context) (pythonRule, error) {
 
 func (p *plan) isFile(name string) bool { return p.has[name].Type == enplace.EntryFile }
 
+// hasBelow reports whether the tree has a folder of that name at its top.
+func (p *plan) hasBelow(folder string) bool {
+	return slices.ContainsFunc(p.tree, func(e enplace.TreeEntry) bool { return strings.HasPrefix(e.Path, folder+"/") })
+}
+
+// gitVersion are the words by which a project says that git knows its version.
+var gitVersion = regexp.MustCompile(`setuptools[-_]scm|use_scm_version|hatch[-_]vcs|flit[-_]scm|dynamic-versioning|versioningit|\bpbr\b|source *= *"scm"`)
+
+// variable is what pip, and uv, would replace in a requirements file.
+var variable = regexp.MustCompile(`\$\{([A-Z0-9_]+)\}`)
+
+// checkVariables refuses a variable that builds do not have: left as it is, it would send what was meant for a private index
+// to a place that nobody meant.
+func checkVariables(file, text string) error {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		for _, g := range variable.FindAllStringSubmatch(line, -1) {
+			if g[1] != "PROJECT_ROOT" {
+				return &enplace.Failure{
+					Reason: enplace.ReasonExit, Message: fmt.Sprintf("%s, line %d, uses ${%s}, and builds have no such variable", file, n, g[1]),
+					Fixes: []string{"write the value itself, or declare the package and set pip_index_url"},
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // pythonInputs follows requirement files to those they name, and notices what points into the tree.
 func (p *plan) pythonInputs(ctx context.Context, r *pythonRule) error {
 	queue := slices.Clone(r.Requirements)
@@ -109,10 +148,16 @@ func (p *plan) pythonInputs(ctx context.Context, r *pythonRule) error {
 		r.Inputs = append(r.Inputs, f+" "+string(p.has[f].Digest))
 		switch path.Ext(f) {
 		case ".txt", ".in":
+			if err := checkVariables(f, string(raw)); err != nil {
+				return err
+			}
 			more, local := requirementRefs(f, string(raw))
 			queue, whole = append(queue, more...), whole || local
 		case ".lock", ".toml":
 			whole = whole || localSource(f, string(raw))
+		}
+		if path.Ext(f) != ".lock" && gitVersion.Match(raw) {
+			r.GitVersion = true
 		}
 	}
 	if r.InPlace = whole; whole {
@@ -150,4 +195,30 @@ func localSource(file, text string) bool {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, `editable = "."`, ""), `virtual = "."`, "")
 	return strings.Contains(text, "directory = ") || strings.Contains(text, "editable = ") || strings.Contains(text, "path = ") ||
 		strings.Contains(text, `type = "directory"`) || strings.Contains(text, `type = "file"`)
+}
+
+var plainRange = regexp.MustCompile(`^[0-9.,<>=! *]+$`)
+
+// poetryRange turns what poetry says of Python into a requires-python that uv can read; empty where it cannot be.
+// Source: poetry's documentation of dependency specification.
+func poetryRange(v any) string {
+	s, _ := v.(string)
+	s = strings.TrimSpace(s)
+	parts := strings.Split(strings.TrimLeft(s, "^~"), ".")
+	switch {
+	case strings.HasPrefix(s, "^"), strings.HasPrefix(s, "~") && !strings.HasPrefix(s, "~="):
+		last := 0 // the part that may not change
+		if s[0] == '~' && len(parts) > 1 {
+			last = 1
+		}
+		n, err := strconv.Atoi(parts[last])
+		if err != nil {
+			return ""
+		}
+		next := append(slices.Clone(parts[:last]), strconv.Itoa(n+1))
+		return ">=" + strings.Join(parts, ".") + ",<" + strings.Join(next, ".")
+	case s != "*" && plainRange.MatchString(s):
+		return s
+	}
+	return ""
 }

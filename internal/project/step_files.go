@@ -40,19 +40,46 @@ func (p *plan) installProject(ctx context.Context, sh *build.Shell) (any, error)
 		args = []string{"pip", "install", "--no-deps", "."}
 	}
 	cmd := p.uv(args...)
-	if !p.isFile("PKG-INFO") { // a source distribution knows its version; a checkout without .git does not
+	if p.python.GitVersion && !p.isFile("PKG-INFO") { // a source distribution knows its version; a checkout without .git does not
 		version := pretendVersion(p.run.Spec.Tree.Describe)
-		sh.Note("there is no git history here, so version %s is given to a project that takes its version from git", version)
-		cmd.Env = append(cmd.Env, "SETUPTOOLS_SCM_PRETEND_VERSION="+version, "PDM_BUILD_SCM_VERSION="+version, "POETRY_DYNAMIC_VERSIONING_BYPASS="+version)
+		sh.Note("the project takes its version from git, whose history is not here: it is given version %s", version)
+		for _, name := range versionVariables {
+			cmd.Env = append(cmd.Env, name+"="+version)
+		}
 	}
 	var warnings []string
 	if err := sh.Do(ctx, cmd); err != nil {
 		if !build.IsExit(err) {
 			return nil, err
 		}
-		warnings = append(warnings, fmt.Sprintf("the project itself could not be installed, only its dependencies are there (%v); set PYTHONPATH to %s in tasks that import it", err, p.root))
+		path := p.root
+		if p.hasBelow("src") {
+			path += "/src"
+		}
+		warnings = append(warnings, fmt.Sprintf("the project itself could not be installed, only its dependencies are there (%v); set PYTHONPATH to %s in tasks that import it", err, path))
 	}
-	return p.inspectPython(ctx, sh, warnings)
+	if err := p.finishPython(ctx, sh); err != nil {
+		return nil, err
+	}
+	return p.inspectPython(ctx, sh, p.locked(), warnings)
+}
+
+// locked gives the packages that the Python step installed, so that their hashes are not looked up again.
+func (p *plan) locked() pythonLock {
+	lock := pythonLock{}
+	for _, pkg := range p.manifest.Packages {
+		if pkg.Manager == enplace.Pip && pkg.Hash != "" {
+			known := &lockedFile{Hashes: map[string]string{"sha256": strings.TrimPrefix(pkg.Hash, "sha256:")}}
+			lock[pkg.Name] = lockedPackage{Name: pkg.Name, Version: pkg.Version, Index: pkg.Source, Sdist: known}
+		}
+	}
+	return lock
+}
+
+// versionVariables tell the tools that take a version from git what it is. Sources: the documentation of setuptools-scm (and
+// hatch-vcs, which uses it), pbr, pdm-backend, uv-dynamic-versioning and poetry-dynamic-versioning.
+var versionVariables = []string{
+	"SETUPTOOLS_SCM_PRETEND_VERSION", "PBR_VERSION", "PDM_BUILD_SCM_VERSION", "UV_DYNAMIC_VERSIONING_BYPASS", "POETRY_DYNAMIC_VERSIONING_BYPASS",
 }
 
 // pretendVersion turns what git describe said into a version. Source: PEP 440, and the scheme of setuptools-scm.

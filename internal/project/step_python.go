@@ -93,9 +93,7 @@ func (p *plan) pipIndex() string {
 // uvEnv are uv's settings. Source: uv's reference of environment variables.
 func (p *plan) uvEnv() []string {
 	env := append(p.buildEnv(),
-		"UV_CACHE_DIR="+cacheDir+"/uv", "UV_LINK_MODE=copy", "UV_COMPILE_BYTECODE=1",
-		// Times in an image are all the same, so bytecode must not be judged by them.
-		"PYC_INVALIDATION_MODE=UNCHECKED_HASH",
+		"UV_CACHE_DIR="+cacheDir+"/uv", "UV_LINK_MODE=copy",
 		"UV_PROJECT_ENVIRONMENT="+p.root+"/.venv", "VIRTUAL_ENV="+p.root+"/.venv", "UV_PYTHON_INSTALL_DIR="+p.root+"/.python",
 		"UV_PYTHON_DOWNLOADS=manual", "UV_HTTP_TIMEOUT=120", "UV_DEFAULT_INDEX="+p.pipIndex(), "PIP_CACHE_DIR="+cacheDir+"/pip",
 	)
@@ -113,6 +111,9 @@ func (p *plan) uv(args ...string) build.Cmd {
 	return build.Cmd{Argv: append([]string{"uv"}, args...), Dir: p.root, Env: p.uvEnv()}
 }
 
+// python3 is the interpreter of the environment being built.
+func (p *plan) python3() string { return p.root + "/.venv/bin/python" }
+
 func (p *plan) installPython(ctx context.Context, sh *build.Shell) (any, error) {
 	python, err := p.interpreter(ctx, sh)
 	if err != nil {
@@ -121,24 +122,17 @@ func (p *plan) installPython(ctx context.Context, sh *build.Shell) (any, error) 
 	if err := sh.Do(ctx, p.uv("venv", "--no-project", "--no-config", "--python", python, p.root+"/.venv")); err != nil {
 		return nil, err
 	}
-	var warnings []string
-	if err := p.installRule(ctx, sh, &warnings); err != nil {
+	in := &installation{plan: p, sh: sh, lock: pythonLock{}}
+	if err := in.rule(ctx); err != nil {
 		return nil, err
 	}
-	if pip := p.run.Spec.Packages.Pip; len(pip) > 0 {
-		args := append([]string{"pip", "install", "--no-config"}, "--")
-		for _, entry := range pip {
-			pkg, err := enplace.ParsePackage(enplace.Pip, entry)
-			if err != nil {
-				return nil, err
-			}
-			args = append(args, pkg.String())
-		}
-		if err := sh.Do(ctx, p.uv(args...)); err != nil {
-			return nil, err
-		}
+	if err := in.declared(ctx); err != nil {
+		return nil, err
 	}
-	return p.inspectPython(ctx, sh, warnings)
+	if err := p.finishPython(ctx, sh); err != nil {
+		return nil, err
+	}
+	return p.inspectPython(ctx, sh, in.lock, in.warnings)
 }
 
 // interpreter gives the Python that the environment asks for: the base's when it will do, else one of uv's managed ones,
@@ -169,54 +163,4 @@ func (p *plan) interpreter(ctx context.Context, sh *build.Shell) (string, error)
 func (p *plan) baseFits(ctx context.Context, sh *build.Shell) bool {
 	_, err := sh.Output(ctx, p.uv("python", "find", "--system", "--no-project", "--no-python-downloads", p.python.Requires))
 	return err == nil
-}
-
-// installRule installs what the project itself declares.
-func (p *plan) installRule(ctx context.Context, sh *build.Shell, warnings *[]string) error {
-	switch r := p.python; {
-	case r.UVLock:
-		sh.Note("rule: uv.lock, by uv sync")
-		return sh.Do(ctx, p.uv("sync", "--frozen", "--inexact", "--no-install-project", "--no-install-workspace"))
-	case r.PoetryLock:
-		sh.Note("rule: poetry.lock, by poetry install")
-		return p.installPoetry(ctx, sh)
-	case len(r.Requirements) > 0 || r.Pyproject:
-		return p.installLoose(ctx, sh, warnings)
-	}
-	return nil
-}
-
-func (p *plan) installPoetry(ctx context.Context, sh *build.Shell) error {
-	cmd := p.uv("tool", "run", "--no-config", "poetry", "install", "--no-root", "--no-interaction", "--no-ansi")
-	cmd.Env = append(cmd.Env, "POETRY_VIRTUALENVS_CREATE=false", "POETRY_CACHE_DIR="+cacheDir+"/poetry", "UV_TOOL_DIR=/tmp/uv-tools")
-	if err := sh.Do(ctx, cmd); err != nil {
-		return err
-	}
-	return sh.Do(ctx, build.Cmd{Argv: []string{p.root + "/.venv/bin/python", "-m", "compileall", "-q", "-j0", "--invalidation-mode", "unchecked-hash", p.root + "/.venv/lib"}, Env: p.buildEnv()})
-}
-
-// installLoose installs requirement files and the dependencies of pyproject.toml together, so that they are resolved together.
-func (p *plan) installLoose(ctx context.Context, sh *build.Shell, warnings *[]string) error {
-	args := func(files []string) []string {
-		a := []string{"pip", "install"}
-		for _, f := range files {
-			a = append(a, "-r", "./"+f)
-		}
-		return a
-	}
-	files := slices.Clone(p.python.Requirements)
-	if p.python.Pyproject {
-		files = append(files, "pyproject.toml")
-	}
-	sh.Note("rule: %s, by uv pip install", strings.Join(files, " and "))
-	err := sh.Do(ctx, p.uv(args(files)...))
-	if err == nil || !build.IsExit(err) || len(files) < 2 {
-		return err
-	}
-	first := files[:1]
-	if p.python.Pyproject {
-		first = []string{"pyproject.toml"}
-	}
-	*warnings = append(*warnings, fmt.Sprintf("%s could not be installed together; only %s was", strings.Join(files, ", "), first[0]))
-	return sh.Do(ctx, p.uv(args(first)...))
 }

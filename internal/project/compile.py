@@ -1,0 +1,73 @@
+# Compiles every module below a folder that has no bytecode yet: argv is that folder and a folder that keeps bytecode by what
+# was compiled. Bytecode is never judged by times, which are all the same in an image.
+import hashlib, importlib.util as util, os, sys
+from importlib._bootstrap_external import _code_to_hash_pyc
+
+top, store = sys.argv[1], os.path.join(sys.argv[2], util.MAGIC_NUMBER.hex())
+workers = min(len(os.sched_getaffinity(0)), 8)
+
+
+def sources():
+    for folder, folders, files in os.walk(top):
+        if "__pycache__" in folders:
+            folders.remove("__pycache__")
+        for name in files:
+            if name.endswith(".py"):
+                yield os.path.join(folder, name)
+
+
+def write(path, data):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temp = f"{path}.{os.getpid()}"
+    with open(temp, "xb") as f:
+        f.write(data)
+    os.replace(temp, path)
+
+
+def compiled(path, source):
+    code = compile(source, path, "exec", dont_inherit=True)
+    return _code_to_hash_pyc(code, util.source_hash(source), False)
+
+
+def provide(path):
+    target = util.cache_from_source(path)
+    if os.path.lexists(target) or os.path.islink(path):
+        return
+    with open(path, "rb") as f:
+        source = f.read()
+    key = hashlib.sha256(path.encode() + b"\0" + source).hexdigest()
+    kept = os.path.join(store, key[:2], key)
+    try:
+        with open(kept, "rb") as f:
+            data = f.read()
+    except FileNotFoundError:
+        data = compiled(path, source)
+        write(kept, data)
+    write(target, data)
+
+
+def work(share):
+    for path in share:
+        try:
+            provide(path)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+            pass  # templates and code for other versions
+        except OSError as e:
+            print(f"no bytecode for {path}: {e}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    import warnings
+
+    warnings.simplefilter("ignore")
+    found = sorted(sources())
+    children = []
+    for n in range(1, workers):
+        child = os.fork()
+        if child == 0:
+            work(found[n::workers])
+            os._exit(0)
+        children.append(child)
+    work(found[0::workers])
+    for child in children:
+        os.waitpid(child, 0)
