@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -163,14 +162,14 @@ func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store
 		return fmt.Errorf("clearing %s: %w", scratch, err)
 	}
 	build := enplace.Egress{Policy: enplace.EgressPolicy(o.buildEgress), Hosts: o.buildHosts}
-	if err := build.Check(); err != nil {
+	if err := errors.Join(build.Check(), o.buildLimits.Check()); err != nil {
 		return err
 	}
 	secrets := redact.New()
 	a.projects = project.New(project.Config{
 		Store: a.store, Blobs: blobs, Images: images, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: time.Now,
 		Index:  pkgindex.New(o.base.index(filepath.Join(a.data, "pkgindex"), proxy)),
-		LogDir: filepath.Join(a.data, "logs", "builds"), Scratch: scratch, Workers: o.workers, BuildEgress: build, GitHTTP: o.gitHTTP,
+		LogDir: filepath.Join(a.data, "logs", "builds"), Scratch: scratch, Workers: o.workers, BuildLimits: o.buildLimits, BuildEgress: build, GitHTTP: o.gitHTTP,
 		Registries: project.Registries{PyPI: o.base.pypi, NPM: o.base.npm, PythonMirror: o.pythonMirror, PythonList: o.pythonList},
 	})
 	a.tasks = task.New(task.Config{
@@ -271,9 +270,4 @@ func (l *lineLog) Write(p []byte) (int, error) {
 		}
 		l.rest = l.rest[i+1:]
 	}
-}
-
-// foreignClient reaches indexes that users name: by the egress proxy's rules, so that none of them stands inside.
-func foreignClient(proxy *egress.Proxy) *http.Client {
-	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: proxy.DialContext, ForceAttemptHTTP2: true}}
 }

@@ -52,7 +52,7 @@ func (o *baseOptions) builder(data string, images *image.Store, log *slog.Logger
 
 // index gives the registries that packages are looked up in: those that builds install from.
 func (o *baseOptions) index(cache string, proxy *egress.Proxy) pkgindex.Config {
-	c := pkgindex.Config{PyPI: o.pypi, NPM: o.npm, CacheDir: cache, Foreign: foreignClient(proxy)}
+	c := pkgindex.Config{PyPI: o.pypi, NPM: o.npm, CacheDir: cache, Foreign: proxy.DialContext}
 	if o.mirror != "" || o.suite != "stable" {
 		mirror := cmp.Or(o.mirror, base.DefaultMirror)
 		for _, s := range []string{o.suite, o.suite + "-updates"} {

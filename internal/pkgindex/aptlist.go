@@ -47,7 +47,7 @@ func (x *Index) fetchList(ctx context.Context, base string, old *aptList) (*aptL
 			fresh, err = x.keepList(base, h.Get("Last-Modified"), body)
 			return err
 		}
-		switch err = get(ctx, r); {
+		switch _, err = get(ctx, r); {
 		case err == nil:
 			return fresh, nil
 		case errors.Is(err, errUnchanged):
@@ -61,6 +61,21 @@ func (x *Index) fetchList(ctx context.Context, base string, old *aptList) (*aptL
 	return nil, err
 }
 
+// prepareCache makes the cache folder, and removes what a killed process was writing there.
+func (x *Index) prepareCache() {
+	if x.c.CacheDir == "" {
+		return
+	}
+	_ = os.MkdirAll(x.c.CacheDir, 0o700)
+	leftovers, _ := filepath.Glob(filepath.Join(x.c.CacheDir, newList))
+	for _, f := range leftovers {
+		_ = os.Remove(f)
+	}
+}
+
+// newList names the lists that are being written.
+const newList = ".list-*"
+
 // keepList parses a packed list, and keeps it in the cache folder if it is whole. That folder is a convenience: a list that
 // cannot be written there is as good as one that is.
 func (x *Index) keepList(base, modified string, body io.Reader) (*aptList, error) {
@@ -68,7 +83,7 @@ func (x *Index) keepList(base, modified string, body io.Reader) (*aptList, error
 	if x.c.CacheDir == "" {
 		return parsePacked(body, modified, now)
 	}
-	f, err := os.CreateTemp(x.c.CacheDir, ".list-*")
+	f, err := os.CreateTemp(x.c.CacheDir, newList)
 	if err != nil {
 		return parsePacked(body, modified, now)
 	}
@@ -77,11 +92,19 @@ func (x *Index) keepList(base, modified string, body io.Reader) (*aptList, error
 	header, _ := json.Marshal(listHeader{URL: base, Modified: modified, Fetched: now})
 	out := bufio.NewWriter(f)
 	_, _ = out.Write(append(header, '\n'))
-	l, err := parsePacked(io.TeeReader(body, out), modified, now)
+	l, err := parsePacked(io.TeeReader(body, indulgent{out}), modified, now)
 	if err == nil && out.Flush() == nil && f.Sync() == nil {
 		_ = os.Rename(f.Name(), x.listFile(base))
 	}
 	return l, err
+}
+
+// indulgent hides the errors of a writer, which remembers them for Flush: a full disk must not end what is read.
+type indulgent struct{ out *bufio.Writer }
+
+func (i indulgent) Write(p []byte) (int, error) {
+	_, _ = i.out.Write(p)
+	return len(p), nil
 }
 
 func (x *Index) listFile(base string) string {

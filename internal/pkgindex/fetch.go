@@ -7,10 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"enplace"
@@ -21,46 +19,22 @@ const (
 	retryAfter     = 200 * time.Millisecond
 )
 
-// transport bounds each phase of a request. A guarded one checks the address that it connects to, after names are resolved and
-// redirects followed.
-func transport(guarded bool) *http.Transport {
-	d := &net.Dialer{Timeout: 10 * time.Second}
-	t := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: d.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
-		ResponseHeaderTimeout: 20 * time.Second, MaxIdleConnsPerHost: concurrency, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 1 << 20,
+// dialer connects to an address, as net.Dialer.DialContext does.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// transport bounds each phase of a request.
+func transport(dial dialer) *http.Transport {
+	return &http.Transport{
+		DialContext: dial, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 20 * time.Second,
+		MaxIdleConns: 8 * concurrency, MaxIdleConnsPerHost: concurrency, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 1 << 20,
 	}
-	if guarded {
-		t.Proxy = nil // a proxy would connect in its stead
-		d.Control = func(_, address string, _ syscall.RawConn) error {
-			a, err := netip.ParseAddrPort(address)
-			if err != nil || !publicAddr(a.Addr()) {
-				return errPrivate
-			}
-			return nil
-		}
-	}
+}
+
+// ownTransport reaches the registries that the operator chose, by the operator's proxy if there is one.
+func ownTransport() *http.Transport {
+	t := transport((&net.Dialer{Timeout: 10 * time.Second}).DialContext)
+	t.Proxy = http.ProxyFromEnvironment
 	return t
-}
-
-var errPrivate = errors.New("the address is not public")
-
-var notPublic = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
-}
-
-func publicAddr(a netip.Addr) bool {
-	a = a.Unmap()
-	if !a.IsGlobalUnicast() || a.IsPrivate() || a.Zone() != "" {
-		return false
-	}
-	for _, p := range notPublic {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
 }
 
 // couldNot is the error for every way in which a registry does not answer the question.
@@ -84,22 +58,22 @@ var (
 	errUnchanged = errors.New("not modified")
 )
 
-// get asks, and once more after a moment if the server failed or the connection broke.
-func get(ctx context.Context, r request) error {
-	again, err := getOnce(ctx, r)
-	if !again {
-		return err
+// get asks, and once more after a moment if the server failed or the connection broke. It gives the bytes of the answer.
+func get(ctx context.Context, r request) (int64, error) {
+	body := &bounded{left: r.limit}
+	again, err := getOnce(ctx, r, body)
+	if again {
+		select {
+		case <-time.After(retryAfter):
+			*body = bounded{left: r.limit}
+			_, err = getOnce(ctx, r, body)
+		case <-ctx.Done():
+		}
 	}
-	select {
-	case <-time.After(retryAfter):
-	case <-ctx.Done():
-		return err
-	}
-	_, err = getOnce(ctx, r)
-	return err
+	return r.limit - body.left, err
 }
 
-func getOnce(ctx context.Context, r request) (again bool, err error) {
+func getOnce(ctx context.Context, r request, body *bounded) (again bool, err error) {
 	who := hostOf(r.url)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
 	if err != nil {
@@ -119,7 +93,7 @@ func getOnce(ctx context.Context, r request) (again bool, err error) {
 		if errors.As(err, &ue) {
 			err = ue.Err
 		}
-		return !errors.Is(err, errPrivate), couldNot(who, "did not answer").WithCause(err)
+		return true, couldNot(who, "did not answer").WithCause(err)
 	}
 	defer resp.Body.Close()
 	switch code := resp.StatusCode; {
@@ -134,7 +108,7 @@ func getOnce(ctx context.Context, r request) (again bool, err error) {
 	case code != http.StatusOK:
 		return code >= 500, couldNot(who, fmt.Sprintf("answered %d", code))
 	}
-	body := &bounded{r: resp.Body, left: r.limit}
+	body.r = resp.Body
 	if err := r.read(resp.Header, body); err != nil {
 		switch {
 		case body.over:

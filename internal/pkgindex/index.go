@@ -5,6 +5,7 @@ package pkgindex
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -17,16 +18,19 @@ import (
 	"enplace"
 )
 
-// Config is what an Index is made of. Every field has a default.
+// Config is what an Index is made of. Every field but Foreign has a default.
 type Config struct {
 	PyPI     string           // simple index; https://pypi.org/simple
 	NPM      string           // registry; https://registry.npmjs.org
 	Apt      []AptSource      // what builds install from; Debian 13's main, updates and security for this architecture
 	HTTP     *http.Client     // reaches the registries above, which the operator chose
-	Foreign  *http.Client     // reaches indexes that users name; one that refuses loopback, private and metadata addresses
-	CacheDir string           // a folder for Debian's package lists between starts; memory alone when empty
+	CacheDir string           // a folder for Debian's package lists between starts, made when it is missing; memory alone when empty
 	Now      func() time.Time // time.Now
 	TTL      time.Duration    // how long an answer of PyPI or npm holds; 5 minutes. Debian's lists hold for an hour
+
+	// Foreign connects to indexes that users name, also where they redirect to, and must refuse whatever is no user's business:
+	// loopback, private and metadata addresses. Without it such indexes are not asked.
+	Foreign func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // AptSource is a suite of a Debian mirror.
@@ -49,23 +53,29 @@ type Target struct {
 // Index asks the registries. It is safe for concurrent use.
 type Index struct {
 	c       Config
+	foreign *http.Client // nil when users may name no index
 	flights singleflight.Group
 
 	mu      sync.Mutex
 	answers map[string]answer
+	bytes   int64 // of all answers
 	lists   map[string]*aptList
 }
 
 // answer is what a registry said of one name.
 type answer struct {
 	value any
+	bytes int64 // that it had on the wire; what is held of it is in proportion
 	until time.Time
 }
 
+// What is held of answers. Users can name indexes of their own, which say as much as they like.
 const (
-	maxAnswers  = 512
-	concurrency = 8
+	maxAnswers     = 512
+	maxAnswerBytes = 256 << 20
 )
+
+const concurrency = 8 // of CheckAll
 
 // New makes an Index.
 func New(c Config) *Index {
@@ -85,10 +95,7 @@ func New(c Config) *Index {
 		}
 	}
 	if c.HTTP == nil {
-		c.HTTP = &http.Client{Transport: transport(false)}
-	}
-	if c.Foreign == nil {
-		c.Foreign = &http.Client{Transport: transport(true)}
+		c.HTTP = &http.Client{Transport: ownTransport()}
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -96,7 +103,12 @@ func New(c Config) *Index {
 	if c.TTL == 0 {
 		c.TTL = 5 * time.Minute
 	}
-	return &Index{c: c, answers: map[string]answer{}, lists: map[string]*aptList{}}
+	x := &Index{c: c, answers: map[string]answer{}, lists: map[string]*aptList{}}
+	if c.Foreign != nil {
+		x.foreign = &http.Client{Transport: transport(c.Foreign)}
+	}
+	x.prepareCache()
+	return x
 }
 
 // Check says what the registry of pkg's manager knows of it. A registry that does not answer, refuses or talks nonsense is an
@@ -134,7 +146,7 @@ func (x *Index) CheckAll(ctx context.Context, pkgs []enplace.Package, t Target) 
 }
 
 // remember gives the answer kept under the key, or asks once for all who want it at the same time. Errors are not kept.
-func (x *Index) remember(ctx context.Context, key string, ask func(context.Context) (any, error)) (any, error) {
+func (x *Index) remember(ctx context.Context, key string, ask func(context.Context) (value any, bytes int64, err error)) (any, error) {
 	x.mu.Lock()
 	a, ok := x.answers[key]
 	x.mu.Unlock()
@@ -142,34 +154,43 @@ func (x *Index) remember(ctx context.Context, key string, ask func(context.Conte
 		return a.value, nil
 	}
 	return x.shared(ctx, key, func(ctx context.Context) (any, error) {
-		value, err := ask(ctx)
+		value, bytes, err := ask(ctx)
 		if err != nil {
 			return nil, err
 		}
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if len(x.answers) >= maxAnswers {
-			x.forget()
-		}
-		x.answers[key] = answer{value, x.c.Now().Add(x.c.TTL)}
+		x.keep(key, answer{value, bytes, x.c.Now().Add(x.c.TTL)})
 		return value, nil
 	})
 }
 
-// forget makes room: what is out of date goes, and if that is nothing, whatever comes first. The lock is held.
-func (x *Index) forget() {
-	now := x.c.Now()
-	for k, a := range x.answers {
-		if !now.Before(a.until) {
-			delete(x.answers, k)
+// keep holds an answer, and makes room for it: what is out of date goes, and if that is not enough, whatever comes first.
+func (x *Index) keep(key string, a answer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.drop(key)
+	full := func() bool { return len(x.answers) >= maxAnswers || x.bytes+a.bytes > maxAnswerBytes }
+	if full() {
+		now := x.c.Now()
+		for k, a := range x.answers {
+			if !now.Before(a.until) {
+				x.drop(k)
+			}
 		}
 	}
 	for k := range x.answers {
-		if len(x.answers) < maxAnswers {
-			return
+		if !full() {
+			break
 		}
-		delete(x.answers, k)
+		x.drop(k)
 	}
+	x.answers[key] = a
+	x.bytes += a.bytes
+}
+
+// drop forgets an answer. The lock is held.
+func (x *Index) drop(key string) {
+	x.bytes -= x.answers[key].bytes
+	delete(x.answers, key)
 }
 
 // shared runs ask once for all callers of a key. It goes on when the caller that began it goes away, since others may wait.

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +20,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"enplace"
+	"enplace/internal/egress"
 )
 
 // registry answers by path, and counts.
@@ -48,7 +54,7 @@ func newRegistry(t *testing.T, pages map[string]http.HandlerFunc) *registry {
 func (r *registry) index(c Config) *Index {
 	c.PyPI, c.NPM, c.HTTP = r.URL+"/simple/", r.URL+"/npm", r.Client()
 	if c.Foreign == nil {
-		c.Foreign = r.Client()
+		c.Foreign = (&net.Dialer{}).DialContext
 	}
 	if c.Apt == nil {
 		c.Apt = []AptSource{{Mirror: r.URL + "/debian", Suite: "stable", Components: []string{"main"}, Arch: "amd64"}, {Mirror: r.URL + "/debian", Suite: "stable-updates", Components: []string{"main"}, Arch: "amd64"}}
@@ -399,7 +405,7 @@ func TestCheckAll(t *testing.T) {
 func TestForeignIndexStaysOutside(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, map[string]http.HandlerFunc{"/simple/x/": project([3]string{"x-1.0-py3-none-any.whl"})})
-	x := New(Config{})
+	x := New(Config{Foreign: egress.New(egress.Config{Logger: slog.New(slog.DiscardHandler)}).DialContext})
 	for _, u := range []string{r.URL + "/simple", strings.Replace(r.URL, "127.0.0.1", "user:SECRET@localhost", 1) + "/simple", "http://169.254.169.254/simple", "http://[::1]:1/simple"} {
 		_, err := x.Check(t.Context(), enplace.Package{Manager: enplace.Pip, Name: "x"}, Target{PipIndexURL: u})
 		if enplace.KindOf(err) != enplace.KindUpstream || strings.Contains(err.Error(), "SECRET") {
@@ -414,10 +420,76 @@ func TestForeignIndexStaysOutside(t *testing.T) {
 			t.Errorf("%s: %v", u, err)
 		}
 	}
-	for a, want := range map[string]bool{"1.1.1.1": true, "2606:4700::1": true, "10.0.0.1": false, "127.0.0.1": false, "::ffff:10.0.0.1": false, "100.64.0.1": false, "169.254.169.254": false, "fd00::1": false, "64:ff9b::a00:1": false, "0.0.0.0": false, "224.0.0.1": false} {
-		if publicAddr(netip.MustParseAddr(a)) != want {
-			t.Errorf("%s: public %v", a, !want)
-		}
+}
+
+func TestForeignIndexNeedsAWayOut(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{}).Check(t.Context(), enplace.Package{Manager: enplace.Pip, Name: "x"}, Target{PipIndexURL: "https://example.org/simple"})
+	if enplace.KindOf(err) != enplace.KindUnavailable {
+		t.Error(err)
+	}
+}
+
+func TestCacheFolderIsMadeAndCleared(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t, map[string]http.HandlerFunc{aptMain + ".gz": page("", gzipped(packagesMain)), aptUpdates + ".gz": page("", gzipped(packagesUpdates))})
+	cfg := Config{CacheDir: filepath.Join(t.TempDir(), "none", "yet")}
+	check(t, r.index(cfg), enplace.Apt, "git", py313)
+	leftover := filepath.Join(cfg.CacheDir, strings.Replace(newList, "*", "1", 1))
+	if err := os.WriteFile(leftover, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	asked := r.count.Load()
+	check(t, r.index(cfg), enplace.Apt, "git", py313)
+	if n := r.count.Load(); n != asked {
+		t.Errorf("%d requests after a restart: the lists were not kept", n-asked)
+	}
+	if _, err := os.Stat(leftover); err == nil {
+		t.Error("what a killed process left is still there")
+	}
+}
+
+// A package list that does not fit into the cache is as good as one that does.
+func TestFullDiskRefusesNoPackage(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system takes root")
+	}
+	cache := t.TempDir()
+	if err := unix.Mount("tmpfs", cache, "tmpfs", 0, "size=8k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(cache, 0) })
+	random := make([]byte, 64<<10) // packs badly
+	_, _ = rand.Read(random)
+	list := packagesMain + "\nDescription: " + hex.EncodeToString(random) + "\n"
+	r := newRegistry(t, map[string]http.HandlerFunc{aptMain + ".gz": page("", gzipped(list)), aptUpdates + ".gz": page("", gzipped(list))})
+	if c := check(t, r.index(Config{CacheDir: cache}), enplace.Apt, "git", py313); !c.Installable {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestHeldAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	x := New(Config{Now: func() time.Time { return now }})
+	for i := range 2 * maxAnswers {
+		x.keep(fmt.Sprint(i), answer{bytes: 1 << 10, until: now.Add(time.Minute)})
+	}
+	if len(x.answers) != maxAnswers {
+		t.Errorf("%d small answers", len(x.answers))
+	}
+	for i := range 20 {
+		x.keep(fmt.Sprint("large ", i), answer{bytes: maxPyPI, until: now.Add(time.Minute)})
+		x.keep("the same", answer{bytes: maxPyPI, until: now.Add(time.Minute)})
+	}
+	if x.bytes > maxAnswerBytes || len(x.answers) == 0 {
+		t.Errorf("%d answers of %d bytes", len(x.answers), x.bytes)
+	}
+	now = now.Add(time.Hour)
+	x.keep("new", answer{bytes: maxAnswerBytes, until: now.Add(time.Minute)})
+	if _, ok := x.answers["new"]; len(x.answers) != 1 || !ok || x.bytes != maxAnswerBytes {
+		t.Errorf("%d answers of %d bytes", len(x.answers), x.bytes)
 	}
 }
 

@@ -38,13 +38,13 @@ type npmVersion struct {
 // checkNPM asks for the abbreviated packument.
 func (x *Index) checkNPM(ctx context.Context, c enplace.PackageCheck, pkg enplace.Package, t Target) (enplace.PackageCheck, error) {
 	target := x.c.NPM + "/" + strings.ReplaceAll(url.PathEscape(pkg.Name), "%40", "@") // the slash of a scope as %2F
-	v, err := x.remember(ctx, "npm "+pkg.Name, func(ctx context.Context) (any, error) {
+	v, err := x.remember(ctx, "npm "+pkg.Name, func(ctx context.Context) (any, int64, error) {
 		var p *npmPackage
-		err := get(ctx, request{client: x.c.HTTP, url: target, accept: npmAccept, limit: maxPackument, read: func(_ http.Header, body io.Reader) (err error) {
+		n, err := get(ctx, request{client: x.c.HTTP, url: target, accept: npmAccept, limit: maxPackument, read: func(_ http.Header, body io.Reader) (err error) {
 			p, err = parsePackument(body)
 			return err
 		}})
-		return p, err
+		return p, n, err
 	})
 	if errors.Is(err, errAbsent) {
 		c.Message = fmt.Sprintf("%s has no package %q; check the spelling", hostOf(x.c.NPM), pkg.Name)

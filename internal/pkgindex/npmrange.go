@@ -132,11 +132,25 @@ func (r npmRange) holds(v *semver.Version) bool {
 func holdsAll(set []npmComparator, v *semver.Version) bool {
 	named := v.Prerelease() == ""
 	for _, c := range set {
-		order := v.Compare(c.v)
-		if ok := map[string]bool{"<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0, "=": order == 0}[c.op]; !ok {
+		if !c.holds(v) {
 			return false
 		}
 		named = named || c.v.Prerelease() != "" && c.v.Major() == v.Major() && c.v.Minor() == v.Minor() && c.v.Patch() == v.Patch()
 	}
 	return named
+}
+
+func (c npmComparator) holds(v *semver.Version) bool {
+	order := v.Compare(c.v)
+	switch c.op {
+	case "<":
+		return order < 0
+	case "<=":
+		return order <= 0
+	case ">":
+		return order > 0
+	case ">=":
+		return order >= 0
+	}
+	return order == 0
 }

@@ -60,16 +60,19 @@ func (x *Index) checkPip(ctx context.Context, c enplace.PackageCheck, pkg enplac
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 			return c, enplace.Invalidf("is no address of a package index; write https://host/simple").WithField("pip_index_url")
 		}
-		base, client = strings.TrimRight(t.PipIndexURL, "/"), x.c.Foreign
+		if x.foreign == nil {
+			return c, enplace.Errorf(enplace.KindUnavailable, "this server asks no package index but its own; leave it out, or ask the operator").WithField("pip_index_url")
+		}
+		base, client = strings.TrimRight(t.PipIndexURL, "/"), x.foreign
 	}
 	target := base + "/" + url.PathEscape(c.CanonicalName) + "/"
-	v, err := x.remember(ctx, "pip "+target, func(ctx context.Context) (any, error) {
+	v, err := x.remember(ctx, "pip "+target, func(ctx context.Context) (any, int64, error) {
 		var p *pyProject
-		err := get(ctx, request{client: client, url: target, accept: pypiAccept, limit: maxPyPI, read: func(h http.Header, body io.Reader) (err error) {
+		n, err := get(ctx, request{client: client, url: target, accept: pypiAccept, limit: maxPyPI, read: func(h http.Header, body io.Reader) (err error) {
 			p, err = parsePyPI(c.CanonicalName, h.Get("Content-Type"), body)
 			return err
 		}})
-		return p, err
+		return p, n, err
 	})
 	host := hostOf(base)
 	if errors.Is(err, errAbsent) {
