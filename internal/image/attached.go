@@ -78,12 +78,13 @@ func (m *mounted) attach() error {
 	if err := m.store.attached.prepare(m.store.mountDir()); err != nil {
 		return err
 	}
-	at := filepath.Join(m.store.mountDir(), m.digest.Hex())
-	if err := os.Mkdir(at, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	// A place of its own: an earlier mount of the same image may be on its way out.
+	at, err := os.MkdirTemp(m.store.mountDir(), m.digest.Hex()+"-")
+	if err != nil {
 		return err
 	}
 	if err := Attach(m.mount, at); err != nil {
-		return err
+		return errors.Join(err, os.Remove(at))
 	}
 	m.attachedAt = at
 	return nil

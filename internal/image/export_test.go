@@ -1,5 +1,7 @@
 package image
 
+import "enplace"
+
 // Modes are the ways of mounting, best first.
 var Modes = []string{string(modeFile), string(modeLoop), string(modeDirectories)}
 
@@ -8,4 +10,13 @@ var Modes = []string{string(modeFile), string(modeLoop), string(modeDirectories)
 func Force(s *Store, how string, attached bool) {
 	s.mode = mode(how)
 	s.attached.needed.Store(attached)
+}
+
+// Drop takes an idle image out of the books, as happens when too many are idle, and gives what then unmounts it.
+func Drop(s *Store, d enplace.Digest) (unmount func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.mounts[d]
+	s.forget(m)
+	return m.unmount
 }

@@ -295,6 +295,25 @@ func TestNothingStaysMounted(t *testing.T) {
 	}
 }
 
+// An image that is wanted again while its idle mount goes must not lose the new one to the old one's end.
+func TestImageWantedAgainStaysAttached(t *testing.T) {
+	needRoot(t)
+	s, dir := open(t)
+	image.Force(s, image.Modes[0], true)
+	info, err := s.Pack(t.Context(), fstest.MapFS{"f": {Data: []byte("a")}})
+	must(t, err)
+	first := acquire(t, s, info.Digest)
+	stack(t, image.StackOptions{UserNS: -1, Layers: []*image.Layer{first}})
+	first.Close()
+	unmount := image.Drop(s, info.Digest)
+	stack(t, image.StackOptions{UserNS: -1, Layers: []*image.Layer{acquire(t, s, info.Digest)}})
+	must(t, unmount())
+	if n := mountsBelow(t, dir); n != 2 { // mnt/ and the layer
+		t.Errorf("%d mounts are left", n)
+	}
+	stack(t, image.StackOptions{UserNS: -1, Layers: []*image.Layer{acquire(t, s, info.Digest)}})
+}
+
 func mountsBelow(t *testing.T, dir string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(readAll(t, "/proc/thread-self/mountinfo")) {
