@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"enplace"
@@ -17,7 +18,8 @@ import (
 // logWriter is what a task's output goes to.
 type logWriter = *transcript.Writer
 
-// run runs one admitted task to its end.
+// run runs one admitted task to its end. The store may be about to take it, or to refuse it: then there is no task, and
+// nothing of it is left.
 func (s *Service) run(rec store.TaskRecord, place *live) {
 	began := time.Now() // of the monotonic clock: it measures, and is no date
 	log := s.cfg.Logger.With("task", rec.ID)
@@ -28,7 +30,11 @@ func (s *Service) run(rec store.TaskRecord, place *live) {
 	})
 	defer stopClock()
 
-	end := s.execute(ctx, &rec, place, began, log)
+	end, known := s.execute(ctx, &rec, place, began, log)
+	if !known {
+		s.forget(ctx, rec.ID, log)
+		return
+	}
 	now := s.cfg.Now().UTC()
 	// The end is recorded also when the server is closing.
 	save, done := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
@@ -51,31 +57,38 @@ type ending struct {
 	startMS float64
 }
 
-// execute starts the sandbox, runs the command or holds it open, and stops it.
-func (s *Service) execute(ctx context.Context, rec *store.TaskRecord, place *live, began time.Time, log *slog.Logger) (end ending) {
-	out, err := transcript.Create(s.logPath(rec.ID), enplace.MaxLogBytes, s.cfg.Redact.Lines())
-	if err != nil {
+// forget drops what a task left that the store refused.
+func (s *Service) forget(ctx context.Context, id string, log *slog.Logger) {
+	clean, done := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer done()
+	if err := errors.Join(s.cfg.Runtime.Discard(clean, id), transcript.Remove(s.logPath(id))); err != nil {
+		log.Error("dropping a task that was not recorded", "err", err)
+	}
+	s.release(id)
+}
+
+// execute starts the sandbox, runs the command or holds it open, and stops it. It reports whether the store has the task.
+func (s *Service) execute(ctx context.Context, rec *store.TaskRecord, place *live, began time.Time, log *slog.Logger) (end ending, known bool) {
+	box, out, err := s.begin(ctx, rec)
+	got := <-place.recorded
+	known = got.err == nil
+	if known && err == nil && got.rec.Metadata.EnvironmentDigest != rec.Metadata.EnvironmentDigest {
+		// Another version became the active one meanwhile: the record counts.
+		s.stopBox(ctx, box, log)
+		box, err = s.startBox(ctx, &got.rec)
+	}
+	if out != nil {
+		defer s.closeLog(out, &end, log)
+	}
+	if !known || err != nil {
+		s.stopBox(ctx, box, log)
 		close(place.ready)
-		log.Error("opening the log of a task", "err", err)
-		return failedInside()
-	}
-	defer func() {
-		if end.failure != nil {
-			out.Note("%s: %s", end.status, end.failure.Message)
+		if known {
+			end = s.notStarted(ctx, err, log)
 		}
-		if err := out.Close(); err != nil {
-			log.Error("closing the log of a task", "err", err)
-		}
-	}()
-	spec, err := s.spec(rec)
-	var box sandbox.Sandbox
-	if err == nil {
-		box, err = s.cfg.Runtime.Start(ctx, spec)
+		return end, known
 	}
-	if err != nil {
-		close(place.ready)
-		return s.notStarted(ctx, err, log)
-	}
+	*rec = got.rec
 	place.box, place.log, place.env = box, out, taskEnv(rec)
 	close(place.ready)
 
@@ -84,12 +97,49 @@ func (s *Service) execute(ctx context.Context, rec *store.TaskRecord, place *liv
 	} else {
 		end = s.command(ctx, rec, box, out, place.env, began, log)
 	}
+	s.stopBox(ctx, box, log)
+	return end, true
+}
+
+// begin opens the log and starts the sandbox. Along with an error it gives the log, if there is one.
+func (s *Service) begin(ctx context.Context, rec *store.TaskRecord) (box sandbox.Sandbox, out logWriter, err error) {
+	var group sync.WaitGroup
+	var logErr error
+	group.Go(func() { out, logErr = transcript.Create(s.logPath(rec.ID), enplace.MaxLogBytes, s.cfg.Redact.Lines()) })
+	box, err = s.startBox(ctx, rec)
+	group.Wait()
+	if logErr != nil {
+		return box, nil, errors.Join(fmt.Errorf("opening the log of a task: %w", logErr), err)
+	}
+	return box, out, err
+}
+
+func (s *Service) closeLog(out logWriter, end *ending, log *slog.Logger) {
+	if end.failure != nil {
+		out.Note("%s: %s", end.status, end.failure.Message)
+	}
+	if err := out.Close(); err != nil {
+		log.Error("closing the log of a task", "err", err)
+	}
+}
+
+func (s *Service) startBox(ctx context.Context, rec *store.TaskRecord) (sandbox.Sandbox, error) {
+	spec, err := s.spec(rec)
+	if err != nil {
+		return nil, err
+	}
+	return s.cfg.Runtime.Start(ctx, spec)
+}
+
+func (s *Service) stopBox(ctx context.Context, box sandbox.Sandbox, log *slog.Logger) {
+	if box == nil {
+		return
+	}
 	stop, done := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer done()
 	if err := box.Stop(stop); err != nil {
 		log.Error("stopping the sandbox of a task", "err", err)
 	}
-	return end
 }
 
 // spec is the sandbox of a task.

@@ -69,6 +69,14 @@ type live struct {
 	box    sandbox.Sandbox
 	log    logWriter
 	env    []string
+
+	recorded chan recorded // gives one answer, when the store has taken the task or refused it
+}
+
+// recorded is a task as the store has it, or why the store has none.
+type recorded struct {
+	rec store.TaskRecord
+	err error
 }
 
 var (

@@ -20,41 +20,35 @@ func (s *Service) Create(ctx context.Context, c enplace.Caller, in CreateTask) (
 	if err != nil {
 		return enplace.Task{}, err
 	}
-	rec, err := s.prepare(ctx, c, h, in)
+	rec, named, err := s.prepare(ctx, c, h, in)
 	if err != nil {
 		return enplace.Task{}, err
 	}
-	var want *enplace.Version
-	if n := in.Metadata.EnvironmentVersion; n != nil {
-		v, err := s.cfg.Store.Version(ctx, rec.Metadata.Environment, *n)
-		if errors.Is(err, store.ErrNotFound) {
-			return enplace.Task{}, enplace.Invalidf("the environment has no version %d", *n).WithField("metadata.environment_version")
-		}
-		if err != nil {
-			return enplace.Task{}, err
-		}
-		want = &v
-	}
-
 	place, ok := s.reserve(rec.ID)
 	if !ok && s.full() {
 		return enplace.Task{}, enplace.Errorf(enplace.KindBusy, "%d tasks run and %d wait, the limits of this server; try again later", s.cfg.MaxRunning, s.cfg.MaxQueued)
 	}
+	if ok {
+		now := rec.CreatedAt
+		rec.Status, rec.StartedAt = enplace.TaskRunning, &now
+	}
+	draft := rec
+	if ok { // the sandbox is made ready while the disk writes; run waits for the record before it runs the command
+		s.done.Go(func() { s.run(draft, place) })
+	}
 	rec, err = s.cfg.Store.CreateTask(ctx, rec.Metadata.Environment, func(active enplace.Version, err error) (store.TaskRecord, error) {
-		if want != nil {
-			active, err = *want, nil
+		if named {
+			return draft, nil
 		}
-		return pinned(rec, ok, active, err)
+		return pinned(draft, active, err)
 	})
+	if ok {
+		place.recorded <- recorded{rec, err}
+	}
 	if err != nil {
-		if ok {
-			s.release(rec.ID)
-		}
 		return enplace.Task{}, err
 	}
-	if ok {
-		s.done.Go(func() { s.run(rec, place) })
-	} else {
+	if !ok {
 		s.mu.Lock()
 		s.waiting = append(s.waiting, rec.ID)
 		s.mu.Unlock()
@@ -64,20 +58,20 @@ func (s *Service) Create(ctx context.Context, c enplace.Caller, in CreateTask) (
 	return rec.Task, nil
 }
 
-// prepare makes the record of a task, but for the version that it reads.
-func (s *Service) prepare(ctx context.Context, c enplace.Caller, h enplace.Harness, in CreateTask) (store.TaskRecord, error) {
+// prepare makes the record of a task, with the version that is active now, or with the one that the request names.
+func (s *Service) prepare(ctx context.Context, c enplace.Caller, h enplace.Harness, in CreateTask) (rec store.TaskRecord, named bool, err error) {
 	if len(in.Input) > enplace.MaxInputBytes {
-		return store.TaskRecord{}, enplace.TooLargef("has %d bytes; the limit is %d", len(in.Input), enplace.MaxInputBytes).WithField("input")
+		return rec, false, enplace.TooLargef("has %d bytes; the limit is %d", len(in.Input), enplace.MaxInputBytes).WithField("input")
 	}
 	if err := in.Limits.Check(); err != nil {
-		return store.TaskRecord{}, err
+		return rec, false, err
 	}
 	environment := in.Metadata.Environment
 	if environment == "" {
 		environment = h.Environment
 	}
 	now := s.cfg.Now().UTC()
-	rec := store.TaskRecord{
+	rec = store.TaskRecord{
 		Task: enplace.Task{
 			ID: enplace.NewID(enplace.PrefixTask, now), Status: enplace.TaskQueued, Open: len(h.Command) == 0, Owner: c.Name(), CreatedAt: now,
 			Limits:   in.Limits.Or(h.Limits).Or(enplace.DefaultTaskLimits),
@@ -88,40 +82,61 @@ func (s *Service) prepare(ctx context.Context, c enplace.Caller, h enplace.Harne
 	if h.Egress != nil {
 		rec.Egress = *h.Egress
 	}
-	switch {
-	case environment != "":
-		through := ""
-		if h.Environment == environment {
-			through = h.ID
+	n := in.Metadata.EnvironmentVersion
+	if environment == "" {
+		if n != nil {
+			return rec, false, enplace.Invalidf("goes with an environment only").WithField("metadata.environment_version")
 		}
-		e, err := s.environment(ctx, c, access.Read, environment, through)
-		if err != nil {
-			return store.TaskRecord{}, err
-		}
-		rec.Slug = e.Slug
-	case in.Metadata.EnvironmentVersion != nil:
-		return store.TaskRecord{}, enplace.Invalidf("goes with an environment only").WithField("metadata.environment_version")
+		return rec, false, nil
 	}
-	return rec, nil
+	through := ""
+	if h.Environment == environment {
+		through = h.ID
+	}
+	e, err := s.environment(ctx, c, access.Read, environment, through)
+	if err != nil {
+		return rec, false, err
+	}
+	rec.Slug = e.Slug
+	v, err := enplace.Version{}, store.ErrNotFound
+	if n != nil {
+		v, err = s.cfg.Store.Version(ctx, environment, *n)
+		if errors.Is(err, store.ErrNotFound) {
+			return rec, false, enplace.Invalidf("the environment has no version %d", *n).WithField("metadata.environment_version")
+		}
+	} else if e.ActiveVersion != nil {
+		v, err = s.cfg.Store.Version(ctx, environment, *e.ActiveVersion)
+	}
+	rec, err = pinned(rec, v, err)
+	return rec, n != nil, err
 }
 
 // pinned completes a record with the version that it will read, whatever happens to the environment later.
-func pinned(rec store.TaskRecord, admitted bool, v enplace.Version, err error) (store.TaskRecord, error) {
-	if rec.Metadata.Environment != "" {
-		if errors.Is(err, store.ErrNotFound) {
-			return rec, enplace.Conflictf("the environment %s has no version yet, so there is nothing to run on", rec.Metadata.Environment).
-				WithFix("build it: POST /v1/environments/%s/build", rec.Metadata.Environment)
-		}
-		if err != nil {
-			return rec, err
-		}
-		rec.Metadata.EnvironmentVersion, rec.Metadata.EnvironmentDigest, rec.Manifest = &v.N, v.Digest, &v.Manifest
+func pinned(rec store.TaskRecord, v enplace.Version, err error) (store.TaskRecord, error) {
+	if rec.Metadata.Environment == "" {
+		return rec, nil
 	}
-	if admitted {
-		now := rec.CreatedAt
-		rec.Status, rec.StartedAt = enplace.TaskRunning, &now
+	if errors.Is(err, store.ErrNotFound) {
+		return rec, enplace.Conflictf("the environment %s has no version yet, so there is nothing to run on", rec.Metadata.Environment).
+			WithFix("build it: POST /v1/environments/%s/build", rec.Metadata.Environment)
 	}
+	if err != nil {
+		return rec, err
+	}
+	rec.Metadata.EnvironmentVersion, rec.Metadata.EnvironmentDigest, rec.Manifest = &v.N, v.Digest, needed(v.Manifest)
 	return rec, nil
+}
+
+// needed is the part of a manifest that a task needs: with all packages it may be megabytes, and it is written at each change
+// of the record.
+func needed(m enplace.Manifest) *enplace.Manifest {
+	n := enplace.Manifest{Base: m.Base, Images: m.Images, Snapshot: m.Snapshot, Interpreters: m.Interpreters, Env: m.Env, Commit: m.Commit}
+	for _, p := range m.Packages {
+		if p.Direct {
+			n.Packages = append(n.Packages, enplace.ResolvedPackage{Manager: p.Manager, Name: p.Name, Version: p.Version, Direct: true})
+		}
+	}
+	return &n
 }
 
 // reserve takes a place for a task, unless all are taken or others wait.
@@ -135,7 +150,7 @@ func (s *Service) reserve(id string) (*live, bool) {
 }
 
 func (s *Service) place(id string) *live {
-	l := &live{ready: make(chan struct{})}
+	l := &live{ready: make(chan struct{}), recorded: make(chan recorded, 1)}
 	l.ctx, l.cancel = context.WithCancelCause(s.ctx)
 	s.live[id] = l
 	return l
@@ -185,6 +200,7 @@ func (s *Service) admit() {
 			s.mu.Unlock()
 			continue
 		}
+		place.recorded <- recorded{rec: rec}
 		s.done.Go(func() { s.run(rec, place) })
 	}
 }
