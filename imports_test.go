@@ -26,7 +26,7 @@ var rules = map[string]rule{
 
 	// Programs wire, and are the one place that may know of every part.
 	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task build server " +
-		"sandbox sandbox/oci store store/sqlite blob blob/dir image egress pkgindex source redact transcript watch",
+		"sandbox sandbox/oci store store/sqlite blob blob/dir durable image egress pkgindex source redact transcript watch",
 		others: "github.com/spf13/cobra github.com/spf13/pflag github.com/prometheus/client_golang golang.org/x/crypto golang.org/x/sys golang.org/x/term"},
 	"cmd/enplace-guest": {why: "is in every sandbox: small, and pinned by TestGuestLinks", ours: "guest"},
 	"client":            {why: "others import it: the words of the domain and HTTP", ours: "."},
@@ -49,7 +49,7 @@ var rules = map[string]rule{
 	"internal/access": {why: "who may do what; keys are records, and their making is recorded", ours: ". audit store"},
 	"internal/audit":  {why: "the record of every change; whoever keeps it is given to it", ours: "."},
 	"internal/build":  {why: "runs steps for any capability and keeps images", ours: ". blob image redact sandbox store transcript watch"},
-	"internal/base": {why: "the root filesystem; a source's image is unpacked by it, and sealed by image", ours: ". image source/xz",
+	"internal/base": {why: "the root filesystem; a source's image is unpacked by it, and sealed by image", ours: ". durable image source/xz",
 		others: "github.com/google/go-containerregistry github.com/klauspost/compress github.com/moby/profiles/seccomp github.com/opencontainers/runtime-spec golang.org/x/sys"},
 
 	// Contracts name no technology.
@@ -60,20 +60,21 @@ var rules = map[string]rule{
 	// Adapters know their contract, and the technology that they are named after.
 	"internal/sandbox/oci": {why: "containers of an OCI runtime", ours: ". egress guest image sandbox",
 		others: "github.com/containerd/go-runc github.com/moby/profiles/seccomp github.com/opencontainers/runtime-spec golang.org/x/sync golang.org/x/sys"},
-	"internal/store/sqlite": {why: "SQLite", ours: ". store store/sqlite/db",
+	"internal/store/sqlite": {why: "SQLite", ours: ". durable store store/sqlite/db",
 		others: "github.com/pressly/goose/v3 modernc.org/sqlite golang.org/x/sync"},
 	"internal/store/sqlite/db": {why: "generated from the queries"},
-	"internal/blob/dir":        {why: "files of a directory", ours: ". blob", others: "golang.org/x/sys"},
+	"internal/blob/dir":        {why: "files of a directory", ours: ". blob durable", others: "golang.org/x/sys"},
 
 	// Tools do one thing for whoever asks, and know the domain's words at most.
-	"internal/image":      {why: "the one place that knows EROFS and overlayfs", ours: ".", others: "github.com/erofs/go-erofs golang.org/x/sys"},
+	"internal/durable":    {why: "when something is safe on the disk, for all who keep something"},
+	"internal/image":      {why: "the one place that knows EROFS and overlayfs", ours: ". durable", others: "github.com/erofs/go-erofs golang.org/x/sys"},
 	"internal/guest":      {why: "both ends of the guest's protocol; it is linked into every sandbox", ours: ".", others: "github.com/creack/pty github.com/pkg/sftp golang.org/x/crypto golang.org/x/sys"},
 	"internal/egress":     {why: "the proxy is the one way out, so it is small and its own", ours: ".", others: "golang.org/x/sys"},
 	"internal/source":     {why: "hostile archives and repositories", ours: ". source/xz", others: "github.com/klauspost/compress golang.org/x/sys"},
 	"internal/source/xz":  {why: "reads strangers' .xz in bounded memory, for all who must", others: "github.com/ulikunitz/xz/lzma"},
 	"internal/pkgindex":   {why: "what registries say; Debian's lists come as .xz", ours: ". source/xz", others: "github.com/Masterminds/semver/v3 github.com/aquasecurity/go-pep440-version golang.org/x/sync pault.ag/go/debian github.com/klauspost/compress"},
 	"internal/redact":     {why: "secrets out of bytes, whoever wrote them", others: "github.com/pelletier/go-toml/v2"},
-	"internal/transcript": {why: "folds and keeps a log", ours: "."},
+	"internal/transcript": {why: "folds and keeps a log", ours: ". durable"},
 	"internal/watch":      {why: "waiting for a change, with no knowledge of what changes"},
 	"internal/doctor":     {why: "must speak when nothing else starts", others: "golang.org/x/sys"},
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"enplace/internal/durable"
 )
 
 // lockFile takes an exclusive lock on a file and waits for it until ctx ends. The lock goes with the process that holds it.
@@ -60,27 +62,5 @@ func (b *Builder) write(rec Base) error {
 	if err != nil {
 		return err
 	}
-	return writeDurably(b.record(), append(data, '\n'))
-}
-
-func writeDurably(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails once it is renamed
-	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.WriteFile(b.record(), append(data, '\n'), 0o600)
 }

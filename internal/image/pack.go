@@ -11,6 +11,7 @@ import (
 	"github.com/erofs/go-erofs"
 
 	"enplace"
+	"enplace/internal/durable"
 )
 
 // Pack makes an image of src and gives its name. FileInfo.Sys may be a *Stat; without one an entry belongs to root, and a
@@ -85,6 +86,10 @@ func (s *Store) write(t *tree) (Info, error) {
 		return Info{}, fmt.Errorf("packing image: %w", err)
 	}
 	if s.Verify(t.ctx, d) == nil {
+		// It may be there only just, by another Pack whose name for it is not on the disk yet.
+		if err := durable.SyncFolder(s.images); err != nil {
+			return Info{}, fmt.Errorf("packing image: %w", err)
+		}
 		return s.Stat(d)
 	}
 	if err := t.ctx.Err(); err != nil {
@@ -111,19 +116,10 @@ func (s *Store) commit(d enplace.Digest, tmp *os.File) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("packing image: %w", err)
 	}
-	if err := syncDir(s.images); err != nil {
+	if err := durable.SyncFolder(s.images); err != nil {
 		return Info{}, fmt.Errorf("packing image: %w", err)
 	}
 	return infoOf(d, tmp)
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }
 
 func (t *tree) writeTo(f *os.File) error {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"enplace"
+	"enplace/internal/durable"
 )
 
 // Defaults of a Store's limits.
@@ -74,6 +75,11 @@ func Open(dir string) (*Store, error) {
 	}
 	for _, d := range []string{s.images, s.tmp} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("opening image store: %w", err)
+		}
+	}
+	for _, made := range []string{dir, filepath.Dir(dir)} {
+		if err := durable.SyncFolder(made); err != nil {
 			return nil, fmt.Errorf("opening image store: %w", err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"enplace/internal/durable"
 )
 
 // doneName is the joined log on its way to its place. Once it exists it is the log, whatever else there is.
@@ -47,7 +49,7 @@ func join(path string) error {
 			}
 		}
 	}
-	if err := errors.Join(syncFolder(folder), os.Rename(done, path), syncFolder(filepath.Dir(path))); err != nil {
+	if err := errors.Join(durable.SyncFolder(folder), os.Rename(done, path), durable.SyncFolder(filepath.Dir(path))); err != nil {
 		return err
 	}
 	return remove(folder)
@@ -80,7 +82,7 @@ func writeDone(path string, entries []fs.DirEntry) error {
 		}
 		at = start + n
 	}
-	if err := errors.Join(temp.Sync(), os.Rename(temp.Name(), filepath.Join(folder, doneName)), syncFolder(folder)); err != nil {
+	if err := errors.Join(temp.Sync(), os.Rename(temp.Name(), filepath.Join(folder, doneName)), durable.SyncFolder(folder)); err != nil {
 		return err
 	}
 	return nil
@@ -101,14 +103,6 @@ func remove(path string) error {
 		return err
 	}
 	return nil
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // Remove removes a log that nobody writes, finished or cut off by a crash. One that is not there is no error.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"enplace/internal/durable"
 )
 
 // tape is a bounded file of lines. The first half of the limit goes into the file at the path. What comes after goes into
@@ -256,7 +258,7 @@ func (t *tape) close() error {
 		err = join(t.path)
 	}
 	if err == nil {
-		err = syncFolder(filepath.Dir(t.path))
+		err = durable.SyncFolder(filepath.Dir(t.path))
 	}
 	writing.Lock()
 	delete(writing.tapes, t.path)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 
 	"enplace"
 	"enplace/internal/blob"
+	"enplace/internal/durable"
 )
 
 const tmp = "tmp"
@@ -74,7 +76,7 @@ func Open(name string) (_ *Store, err error) {
 			return nil, fmt.Errorf("making the folder of blobs: %w", full(err))
 		}
 	}
-	if err := s.dir.Sync(); err != nil {
+	if err := errors.Join(s.dir.Sync(), durable.SyncFolder(filepath.Dir(name))); err != nil {
 		return nil, fmt.Errorf("making the folder of blobs: %w", full(err))
 	}
 	return s, nil

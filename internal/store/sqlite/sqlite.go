@@ -17,6 +17,7 @@ import (
 
 	_ "modernc.org/sqlite" // registers the driver
 
+	"enplace/internal/durable"
 	"enplace/internal/store"
 	"enplace/internal/store/sqlite/db"
 )
@@ -76,15 +77,7 @@ func create(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return errors.Join(f.Close(), durable.SyncFolder(filepath.Dir(path)))
 }
 
 func dsn(path, txlock string, pragmas ...string) string {

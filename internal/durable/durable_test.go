@@ -1,0 +1,54 @@
+package durable_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"enplace/internal/durable"
+)
+
+func TestWriteFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "record")
+	for _, content := range []string{"first", "", "second and longer"} {
+		if err := durable.WriteFile(path, []byte(content), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		info, _ := os.Stat(path)
+		if err != nil || string(got) != content || info.Mode().Perm() != 0o640 {
+			t.Errorf("%q of mode %v, %v", got, info.Mode(), err)
+		}
+	}
+}
+
+func TestFailedWriteLeavesTheOldFileAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "record")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(folder, []byte("x"), 0o600); err == nil { // a file cannot take a folder's place
+		t.Error("no error")
+	}
+	if err := durable.WriteFile(filepath.Join(dir, "none", "x"), nil, 0o600); err == nil {
+		t.Error("no error without the folder")
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestSyncFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := durable.SyncFolder(dir); err != nil {
+		t.Error(err)
+	}
+	if err := durable.SyncFolder(filepath.Join(dir, "none")); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
