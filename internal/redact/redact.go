@@ -14,14 +14,13 @@ const mark = "[redacted]"
 
 // Redactor finds secrets. It is safe for concurrent use.
 type Redactor struct {
-	starts  [1 << 10]uint64 // a bit for every two bytes that a rule or a value begins with
-	rules   [256][]*rule    // by first byte
-	values  [256][]string   // by first byte, longest first
-	longest int             // bytes of the longest value
+	starts [1 << 10]uint64 // a bit for every two bytes that a rule or a value begins with
+	rules  [256][]*rule    // by first byte
+	values [256][]string   // by first byte, longest first
 }
 
-// span is a stretch to hide. What made us look begins at anchor, at or before from.
-type span struct{ anchor, from, to int }
+// span is a stretch to hide.
+type span struct{ from, to int }
 
 // New makes a redactor that hides the given values beside what the rules find. Values shorter than six bytes are ignored: they
 // would hide ordinary words. Of a value with several lines each line is hidden, too.
@@ -39,7 +38,6 @@ func New(values ...string) *Redactor {
 	for _, v := range spellings(values) {
 		r.values[v[0]] = append(r.values[v[0]], v)
 		r.begin(v[0], v[1])
-		r.longest = max(r.longest, len(v))
 	}
 	for _, vs := range r.values {
 		slices.SortFunc(vs, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
@@ -82,7 +80,7 @@ func (r *Redactor) find(p []byte, spans []span) []span {
 		i := next - 1
 		for _, v := range r.values[p[i]] {
 			if len(v) <= len(p)-i && string(p[i:i+len(v)]) == v {
-				spans = append(spans, span{i, i, i + len(v)})
+				spans = append(spans, span{i, i + len(v)})
 				break
 			}
 		}
@@ -94,7 +92,7 @@ func (r *Redactor) find(p []byte, spans []span) []span {
 				continue
 			}
 			if from, to := rule.match(p, i, i+len(rule.anchor)); to > from {
-				spans = append(spans, span{i, from, to})
+				spans = append(spans, span{from, to})
 				if !rule.within {
 					quiet = to
 				}
@@ -118,7 +116,6 @@ func merge(spans []span) []span {
 			continue
 		}
 		last.to = max(last.to, s.to)
-		last.anchor = min(last.anchor, s.anchor)
 	}
 	return out
 }
