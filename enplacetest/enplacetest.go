@@ -54,7 +54,7 @@ type Server struct {
 
 // Start starts a server with a base in place, waits until tasks and builds can run, and ends it with the test; args are
 // further flags of enplace serve. It ends the test when the host cannot run a server: skips it, or, where CI is set, fails it.
-// The server's log is shown when the test fails.
+// What is notable in the server's log is shown when the test fails.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	bin, dir := prepared(t)
@@ -171,7 +171,7 @@ func (s *Server) cleanUp() {
 		s.Stop()
 	}
 	if s.t.Failed() {
-		s.t.Logf("the server's log:\n%s", s.log)
+		s.t.Logf("of the server's log:\n%s", s.log.notable())
 	}
 	if err := os.RemoveAll(s.Data); err != nil {
 		s.t.Errorf("removing the server's data: %v", err)

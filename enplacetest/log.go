@@ -3,6 +3,7 @@ package enplacetest
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"sync"
 )
 
@@ -47,6 +48,22 @@ func (l *serverLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return string(l.text)
+}
+
+// notable gives the log without what every run has: requests that were answered, and the record of changes.
+func (l *serverLog) notable() string {
+	var b strings.Builder
+	for line := range strings.Lines(l.String()) {
+		var e struct {
+			Msg    string
+			Status int
+		}
+		usual := json.Unmarshal([]byte(line), &e) == nil && (e.Msg == "request" && e.Status < 500 || e.Msg == "audit")
+		if !usual {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // event takes a line of the server's log.

@@ -1,0 +1,3 @@
+import tabulate
+
+print("tabulate", tabulate.__version__)
