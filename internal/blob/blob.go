@@ -53,7 +53,7 @@ type Batch interface {
 	// Commit makes all of them durable and visible.
 	Commit(ctx context.Context) error
 
-	// Discard drops what was not committed. After Commit it does nothing.
+	// Discard drops what was not committed, and must be called if Commit is not. After Commit it does nothing.
 	Discard() error
 }
 

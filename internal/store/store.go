@@ -212,7 +212,8 @@ type Tasks interface {
 	Task(ctx context.Context, id string) (TaskRecord, error)
 	// ListTasks gives them newest first, or oldest first with Status queued.
 	ListTasks(ctx context.Context, f TaskFilter, p enplace.Page) (enplace.List[TaskRecord], error)
-	// UpdateTask reads, lets change edit, and writes back all but ID, CreatedAt and Input, which it does not load. An error from change is returned and nothing is written.
+	// UpdateTask reads, lets change edit, and writes back all but ID, CreatedAt and Input, which it does not load. An error
+	// from change is returned and nothing is written.
 	UpdateTask(ctx context.Context, id string, change func(*TaskRecord) error) (TaskRecord, error)
 }
 
@@ -244,11 +245,13 @@ type Response struct {
 // Idempotency keeps the answers to requests that carried an Idempotency-Key.
 type Idempotency interface {
 	// BeginRequest claims a key of a caller for a request. It gives the stored answer when the same request was answered,
-	// ErrConflict when the same request is still running, and ErrExists when another request used the key.
+	// ErrConflict when the same request is still running, and ErrExists when another request used the key. Keys claimed
+	// enplace.IdempotencyRetention before now are forgotten first: a server that runs for months must not keep every answer.
 	BeginRequest(ctx context.Context, caller, key, requestHash string, now time.Time) (*Response, error)
 	// FinishRequest stores the answer; a nil one frees the key.
 	FinishRequest(ctx context.Context, caller, key string, r *Response) error
-	// ForgetRequests drops keys claimed before the time given and, with running, those that never got an answer (at a server's start).
+	// ForgetRequests drops keys claimed before the time given and, with running, those that never got an answer: for the start
+	// of a server.
 	ForgetRequests(ctx context.Context, before time.Time, running bool) error
 }
 

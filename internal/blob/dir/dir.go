@@ -19,8 +19,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"enplace"
 	"enplace/internal/blob"
 	"enplace/internal/durable"
@@ -34,7 +32,7 @@ const clockTick = 10 * time.Millisecond
 // Store is a blob.Store in a directory.
 type Store struct {
 	root *os.Root
-	dir  *os.File      // the directory itself, to sync
+	dir  *os.File      // the directory itself, to sync its names
 	temp atomic.Uint64 // names of files in tmp
 
 	// pins counts who relies on a blob that was there before: a Put until it is done, a Batch until its end. Collect leaves
@@ -199,9 +197,6 @@ func full(err error) error {
 	}
 	return err
 }
-
-// syncAll writes the whole file system out: one wait for any number of files.
-func (s *Store) syncAll() error { return full(unix.Syncfs(int(s.dir.Fd()))) }
 
 // syncFolder makes a name durable.
 func (s *Store) syncFolder(name string) error {

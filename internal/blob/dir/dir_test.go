@@ -99,6 +99,42 @@ func TestNothingStaysInTmp(t *testing.T) {
 	}
 }
 
+func TestBatchesLeaveNoDescriptor(t *testing.T) {
+	s := open(t, t.TempDir()) // not parallel: it counts the descriptors of the process
+	before := descriptors(t)
+	for i := range 20 {
+		b, err := s.Batch(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Add(t.Context(), strings.NewReader("x"), 1); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			if err := b.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := b.Discard(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}
+
 func TestOpenRemovesWhatACrashLeft(t *testing.T) {
 	t.Parallel()
 	name := t.TempDir()

@@ -10,6 +10,8 @@ import (
 	"math"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"enplace"
 	"enplace/internal/blob"
 )
@@ -134,12 +136,17 @@ func (s *Store) syncFile(name string) error {
 
 // Batch starts a group of blobs.
 func (s *Store) Batch(context.Context) (blob.Batch, error) {
-	return &batch{s: s, temp: map[enplace.Digest]string{}, unpin: map[enplace.Digest]func(){}}, nil
+	d, err := s.root.Open(".")
+	if err != nil {
+		return nil, fmt.Errorf("starting a batch of blobs: %w", err)
+	}
+	return &batch{s: s, dir: d, temp: map[enplace.Digest]string{}, unpin: map[enplace.Digest]func(){}}, nil
 }
 
 // batch is a blob.Batch. Each blob in it is pinned until its end, whether it was there before or not.
 type batch struct {
 	s     *Store
+	dir   *os.File                  // opened for this batch alone; see sync
 	temp  map[enplace.Digest]string // names in tmp of what is to be named
 	unpin map[enplace.Digest]func()
 	ended bool
@@ -176,6 +183,15 @@ func (b *batch) Add(ctx context.Context, r io.Reader, limit int64) (blob.Info, e
 	return w.Info, nil
 }
 
+// sync writes the whole file system out: one wait for any number of files. The kernel tells of bytes that it could not write once
+// for each open file, so a descriptor shared with another batch could have told that one of what this one lost.
+func (b *batch) sync() error {
+	if err := unix.Syncfs(int(b.dir.Fd())); err != nil {
+		return fmt.Errorf("syncing blobs: %w", full(err))
+	}
+	return nil
+}
+
 // Commit syncs the bytes before any of them has a name, and the names before it says so. Two syncs of the file system, where
 // one for each of 20,000 files would take minutes.
 func (b *batch) Commit(ctx context.Context) error {
@@ -187,8 +203,8 @@ func (b *batch) Commit(ctx context.Context) error {
 		return err
 	}
 	if len(b.temp) > 0 {
-		if err := b.s.syncAll(); err != nil {
-			return fmt.Errorf("syncing blobs: %w", err)
+		if err := b.sync(); err != nil {
+			return err
 		}
 	}
 	for d, name := range b.temp {
@@ -198,16 +214,19 @@ func (b *batch) Commit(ctx context.Context) error {
 		delete(b.temp, d)
 	}
 	if len(b.unpin) > 0 {
-		if err := b.s.syncAll(); err != nil {
-			return fmt.Errorf("syncing blobs: %w", err)
+		if err := b.sync(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 func (b *batch) Discard() error {
+	if b.ended {
+		return nil
+	}
 	b.ended = true
-	var errs []error
+	errs := []error{b.dir.Close()}
 	for d, name := range b.temp {
 		if err := b.s.root.Remove(name); err != nil {
 			errs = append(errs, fmt.Errorf("removing a temporary file: %w", err))

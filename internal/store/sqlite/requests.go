@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"enplace"
 	"enplace/internal/store"
 	"enplace/internal/store/sqlite/db"
 )
@@ -11,6 +12,9 @@ import (
 // BeginRequest claims a key of a caller for a request.
 func (s *Store) BeginRequest(ctx context.Context, caller, key, requestHash string, now time.Time) (answer *store.Response, err error) {
 	err = s.change(ctx, func(q *db.Queries) error {
+		if err := q.ForgetRequests(ctx, micros(now.Add(-enplace.IdempotencyRetention))); err != nil {
+			return err
+		}
 		claimed, err := q.ClaimRequest(ctx, db.ClaimRequestParams{Caller: caller, Key: key, RequestHash: requestHash, ClaimedAt: micros(now)})
 		if err != nil || claimed > 0 {
 			return err

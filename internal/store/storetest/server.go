@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"enplace"
 	"enplace/internal/store"
@@ -98,6 +99,23 @@ func requests(t *testing.T, s store.Store) {
 	same(t, "one that is not old", must[*store.Response](t)(begin("key_1", "k", "hash")), answer)
 	check(t, s.ForgetRequests(ctx, at(2), false))
 	fresh("key_1", "k", "hash")
+}
+
+// A server that runs for long keeps no answer beyond its time, and no key is taken for ever.
+func requestsExpire(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	answer := &store.Response{Status: 201, Header: map[string]string{}, Body: []byte("{}")}
+	begin := func(key string, after time.Duration) (*store.Response, error) {
+		return s.BeginRequest(ctx, "key_1", key, "hash", at(1).Add(after))
+	}
+	_ = must[*store.Response](t)(begin("k", 0))
+	check(t, s.FinishRequest(ctx, "key_1", "k", answer))
+	same(t, "an answer at the end of its time", must[*store.Response](t)(begin("k", enplace.IdempotencyRetention)), answer)
+	_ = must[*store.Response](t)(begin("another", enplace.IdempotencyRetention+time.Second))
+	want(t, s.FinishRequest(ctx, "key_1", "k", answer), store.ErrNotFound)
+	if r, err := begin("k", enplace.IdempotencyRetention+time.Second); r != nil || err != nil {
+		t.Errorf("an expired key gave %v, %v", r, err)
+	}
 }
 
 func requestsConcurrent(t *testing.T, s store.Store) {

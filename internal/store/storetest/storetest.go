@@ -56,6 +56,7 @@ func Run(t *testing.T, place func(*testing.T) Place) {
 		"Keys":                  onOne(keys),
 		"Audit":                 onOne(audit),
 		"Requests":              onOne(requests),
+		"RequestsExpire":        onOne(requestsExpire),
 		"RequestsConcurrent":    onOne(requestsConcurrent),
 		"Settings":              onOne(settings),
 		"Cursors":               onOne(cursors),
