@@ -13,9 +13,6 @@ import (
 	"enplace/internal/store"
 )
 
-// CreateKey asks for a key.
-type CreateKey = enplace.CreateKey
-
 // Subjects looks up what a key may belong to; a store.Store is one.
 type Subjects interface {
 	Harness(ctx context.Context, id string) (enplace.Harness, error)
@@ -61,7 +58,7 @@ func (k *Keys) Close() error {
 }
 
 // Create makes a key; the answer alone has its secret. Only an operator may.
-func (k *Keys) Create(ctx context.Context, c enplace.Caller, in CreateKey) (enplace.Key, error) {
+func (k *Keys) Create(ctx context.Context, c enplace.Caller, in enplace.CreateKey) (enplace.Key, error) {
 	if err := Check(c, Operate, Thing{What: "key", ID: in.Name}); err != nil {
 		return enplace.Key{}, err
 	}
@@ -74,7 +71,7 @@ func (k *Keys) Create(ctx context.Context, c enplace.Caller, in CreateKey) (enpl
 	return k.add(ctx, c, in, newSecret())
 }
 
-func (k *Keys) add(ctx context.Context, c enplace.Caller, in CreateKey, secret string) (enplace.Key, error) {
+func (k *Keys) add(ctx context.Context, c enplace.Caller, in enplace.CreateKey, secret string) (enplace.Key, error) {
 	now := k.now().UTC()
 	key := enplace.Key{
 		ID: enplace.NewID(enplace.PrefixKey, now), Name: in.Name, Kind: in.Kind, Subject: in.Subject,
@@ -91,7 +88,7 @@ func (k *Keys) add(ctx context.Context, c enplace.Caller, in CreateKey, secret s
 var login = regexp.MustCompile(`^[a-z0-9._-]{1,63}$`)
 
 // checkSubject refuses a key of nobody, and a login that records could take for another caller's name.
-func (k *Keys) checkSubject(ctx context.Context, in CreateKey) error {
+func (k *Keys) checkSubject(ctx context.Context, in enplace.CreateKey) error {
 	var err error
 	switch in.Kind {
 	case enplace.KeyOperator:
@@ -238,7 +235,7 @@ func (k *Keys) Bootstrap(ctx context.Context, save func(secret string) error) (m
 	if err := save(secret); err != nil {
 		return false, fmt.Errorf("saving the operator key: %w", err)
 	}
-	in := CreateKey{Name: "made at the server's start", Kind: enplace.KeyOperator}
+	in := enplace.CreateKey{Name: "made at the server's start", Kind: enplace.KeyOperator}
 	_, err = k.add(ctx, enplace.Caller{Kind: enplace.KeyOperator}, in, secret)
 	return err == nil, err
 }

@@ -74,7 +74,7 @@ func newKeys(t *testing.T) (*access.Keys, *counting, *clock) {
 	return k, st, c
 }
 
-func create(t *testing.T, k *access.Keys, in access.CreateKey) enplace.Key {
+func create(t *testing.T, k *access.Keys, in enplace.CreateKey) enplace.Key {
 	t.Helper()
 	key, err := k.Create(t.Context(), operator, in)
 	if err != nil {
@@ -85,7 +85,7 @@ func create(t *testing.T, k *access.Keys, in access.CreateKey) enplace.Key {
 
 func ann(t *testing.T, k *access.Keys) enplace.Key {
 	t.Helper()
-	return create(t, k, access.CreateKey{Name: "laptop", Kind: enplace.KeyPerson, Subject: "ann"})
+	return create(t, k, enplace.CreateKey{Name: "laptop", Kind: enplace.KeyPerson, Subject: "ann"})
 }
 
 func TestAuthenticate(t *testing.T) {
@@ -150,7 +150,7 @@ func swap(s string) string {
 func TestRevoke(t *testing.T) {
 	t.Parallel()
 	k, st, c := newKeys(t)
-	key, kept := ann(t, k), create(t, k, access.CreateKey{Name: "ci", Kind: enplace.KeyOperator})
+	key, kept := ann(t, k), create(t, k, enplace.CreateKey{Name: "ci", Kind: enplace.KeyOperator})
 	for _, s := range []string{key.Secret, kept.Secret} {
 		if _, err := k.Authenticate(t.Context(), s); err != nil {
 			t.Fatal(err)
@@ -288,7 +288,7 @@ func TestCreateChecksItsSubject(t *testing.T) {
 		{"root", "ann", "kind"},
 		{"", "", "kind"},
 	} {
-		key, err := k.Create(t.Context(), operator, access.CreateKey{Name: "n", Kind: x.kind, Subject: x.subject})
+		key, err := k.Create(t.Context(), operator, enplace.CreateKey{Name: "n", Kind: x.kind, Subject: x.subject})
 		field := ""
 		var e *enplace.Error
 		if errors.As(err, &e) && e.Kind == enplace.KindInvalid {
@@ -300,7 +300,7 @@ func TestCreateChecksItsSubject(t *testing.T) {
 			t.Errorf("%s %q: %v; want the field %q", x.kind, x.subject, err, x.field)
 		}
 	}
-	if _, err := k.Create(t.Context(), operator, access.CreateKey{Kind: enplace.KeyOperator}); enplace.KindOf(err) != enplace.KindInvalid {
+	if _, err := k.Create(t.Context(), operator, enplace.CreateKey{Kind: enplace.KeyOperator}); enplace.KindOf(err) != enplace.KindInvalid {
 		t.Errorf("a key without a name: %v", err)
 	}
 }
@@ -310,7 +310,7 @@ func TestOnlyOperatorsMay(t *testing.T) {
 	k, _, _ := newKeys(t)
 	key := ann(t, k)
 	for _, c := range callers[1:] {
-		_, err1 := k.Create(t.Context(), c, access.CreateKey{Name: "mine", Kind: enplace.KeyOperator})
+		_, err1 := k.Create(t.Context(), c, enplace.CreateKey{Name: "mine", Kind: enplace.KeyOperator})
 		_, err2 := k.List(t.Context(), c, enplace.Page{})
 		_, err3 := k.Revoke(t.Context(), c, key.ID)
 		for _, err := range []error{err1, err2, err3} {

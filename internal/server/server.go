@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"enplace"
-	"enplace/internal/access"
 	"enplace/internal/project"
 	"enplace/internal/store"
 	"enplace/internal/task"
@@ -71,7 +70,7 @@ type Tasks interface {
 
 // Keys is the capability around API keys; *access.Keys is it.
 type Keys interface {
-	Create(context.Context, enplace.Caller, access.CreateKey) (enplace.Key, error)
+	Create(context.Context, enplace.Caller, enplace.CreateKey) (enplace.Key, error)
 	List(context.Context, enplace.Caller, enplace.Page) (enplace.List[enplace.Key], error)
 	Revoke(ctx context.Context, c enplace.Caller, id string) (enplace.Key, error)
 	Authenticate(ctx context.Context, secret string) (enplace.Caller, error)
