@@ -230,7 +230,7 @@ func (c *container) clear() error {
 func (c *container) clearVolume(ctx context.Context) error {
 	var errs []error
 	if c.keep && c.id != "" {
-		errs = append(errs, c.volume.strip(), c.volume.seal())
+		errs = append(errs, c.volume.strip(), c.volume.seal(ctx))
 	}
 	errs = append(errs, c.volume.unmount())
 	if c.works.Load() == 0 { // else a reader still holds it, which is sealed

@@ -126,9 +126,6 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 
 // prepare makes the folders and the shared files, and tries out what the host may lack.
 func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
-	if r.guest, err = readable(c.Guest, 0o005); err != nil {
-		return err
-	}
 	if r.caBundle, err = readable(c.CABundle, 0o004); err != nil {
 		return err
 	}
@@ -142,6 +139,9 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 		if err := errors.Join(os.WriteFile(path, []byte(content), 0o644), os.Chmod(path, 0o644)); err != nil {
 			return err
 		}
+	}
+	if r.guest, err = r.copyGuest(c.Guest); err != nil {
+		return fmt.Errorf("copying the guest: %w", err)
 	}
 	ns, err := userNamespace(r.ids.base)
 	if err != nil {
@@ -158,6 +158,21 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 		r.log.Warn("sandboxes have no limit on memory, processors and processes: cgroups do not offer them here")
 	}
 	return nil
+}
+
+// copyGuest gives a copy of the guest's program that is this process's own: the original may be replaced at any moment, by an
+// upgrade for one, and a sandbox that starts just then must find one of the two whole. It can be run by those inside and not read:
+// so the kernel keeps them from looking into the processes that run it.
+func (r *Runtime) copyGuest(path string) (string, error) {
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	own := filepath.Join(r.dir, etcDir, "enplace-guest")
+	if err := errors.Join(os.WriteFile(own+".new", program, 0o711), os.Chmod(own+".new", 0o711)); err != nil {
+		return "", err
+	}
+	return own, os.Rename(own+".new", own)
 }
 
 // readable gives the absolute path of a file that sandboxes share, whose root is nobody to the host and must have the rights.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -151,16 +152,11 @@ func (v *volume) strip() error {
 }
 
 // seal makes the file system read only and clean on disk, whoever still reads it.
-func (v *volume) seal() error {
+func (v *volume) seal(ctx context.Context) error {
 	if err := v.sync(); err != nil || v.image == "" {
 		return err
 	}
-	fs, err := unix.Fspick(unix.AT_FDCWD, v.dir, unix.FSPICK_CLOEXEC)
-	if err == nil {
-		defer unix.Close(fs)
-		err = errors.Join(unix.FsconfigSetFlag(fs, "ro"), unix.FsconfigReconfigure(fs))
-	}
-	if err != nil {
+	if err := v.readOnly(ctx); err != nil {
 		return fmt.Errorf("making the volume read only: %w", err)
 	}
 	f, err := os.OpenFile(v.image, os.O_RDWR, 0)
@@ -168,6 +164,27 @@ func (v *volume) seal() error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// readOnly makes the file system refuse every write. The kernel closes the files of dead processes a little after their end, and
+// says busy until it has.
+func (v *volume) readOnly(ctx context.Context) error {
+	fs, err := unix.Fspick(unix.AT_FDCWD, v.dir, unix.FSPICK_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fs)
+	for {
+		err := errors.Join(unix.FsconfigSetFlag(fs, "ro"), unix.FsconfigReconfigure(fs))
+		if !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // format makes an image file with an empty file system that has room for that many MiB.
