@@ -58,7 +58,7 @@ func (s *Shell) Try(ctx context.Context, c Cmd) (string, error) {
 	return out.String(), err
 }
 
-// Written gives the megabytes written under each folder of the root at a depth.
+// Written gives the bytes written under each folder of the path, at most depth levels down.
 func (s *Shell) Written(ctx context.Context, path string, depth int) (map[string]int64, error) {
 	return s.box.Written(ctx, path, depth)
 }

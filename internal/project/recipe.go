@@ -15,7 +15,7 @@ import (
 )
 
 // recipeVersion is part of every layer's key: raise it when a step gives another result for the same input.
-const recipeVersion = 2
+const recipeVersion = 3
 
 // cacheDir is where a build finds the downloads of earlier builds of the same environment. Environments never share one: an
 // install script of one could poison another's.
@@ -146,32 +146,6 @@ func (p *plan) file(ctx context.Context, path string) ([]byte, error) {
 	}
 	defer b.Close()
 	return io.ReadAll(b)
-}
-
-// buildEnv are the variables of every command of a build, beside sandbox.BaseEnv.
-func (p *plan) buildEnv() []string {
-	env := []string{
-		"PROJECT_ROOT=" + p.root, "DEBCONF_NONINTERACTIVE_SEEN=true", "NEEDRESTART_MODE=a",
-		// Git dependencies that name ssh come by https: there are no keys here, and no terminal to ask for one.
-		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=url.https://github.com/.insteadOf", "GIT_CONFIG_VALUE_0=ssh://git@github.com/",
-		"GIT_CONFIG_KEY_1=url.https://github.com/.insteadOf", "GIT_CONFIG_VALUE_1=git@github.com:",
-		"PATH=" + p.root + "/.venv/bin:" + p.root + "/node_modules/.bin:" + sandbox.DefaultPath,
-	}
-	for name, dir := range downloads {
-		env = append(env, name+"="+p.root+"/.cache/"+dir)
-	}
-	return env
-}
-
-// downloads are the variables by which tools that download at install time are pointed into the version, and later at it.
-var downloads = map[string]string{
-	"PLAYWRIGHT_BROWSERS_PATH": "playwright",
-	"PUPPETEER_CACHE_DIR":      "puppeteer",
-	"CYPRESS_CACHE_FOLDER":     "cypress",
-	"NLTK_DATA":                "nltk",
-	"HF_HOME":                  "huggingface",
-	"TIKTOKEN_CACHE_DIR":       "tiktoken",
-	"ELECTRON_CACHE":           "electron",
 }
 
 // keepCaches notes which of the download folders a step filled.

@@ -61,7 +61,7 @@ func (p *plan) installApt(ctx context.Context, sh *build.Shell, names []string) 
 	if err := sh.Do(ctx, build.Cmd{Argv: []string{"apt-get", "update", "-q", "-o", "APT::Sandbox::User=root", "--error-on=any"}, Env: env}); err != nil {
 		return nil, err
 	}
-	uris, err := sh.Output(ctx, build.Cmd{Argv: slices.Concat(install, []string{"-qq", "--print-uris", "--"}, names), Env: env})
+	uris, err := sh.Output(ctx, build.Cmd{Argv: slices.Concat(install, []string{"-qq", "--print-uris", "-o", "Acquire::ForceHash=SHA256", "--"}, names), Env: env})
 	if err != nil {
 		return nil, p.aptRefused(ctx, sh, names, err)
 	}

@@ -1,9 +1,8 @@
 package project
 
 import (
-	"bufio"
-	"bytes"
 	"context"
+	_ "embed"
 	"fmt"
 	"path"
 	"slices"
@@ -81,71 +80,70 @@ func (p *plan) checkInstalled(ctx context.Context, sh *build.Shell) (any, error)
 	} else if p.modules {
 		return nil, fmt.Errorf("node does not start: %w", err)
 	}
-	if err := p.checkCommands(ctx, sh); err != nil {
-		return nil, err
-	}
-	f.Warnings, err = p.checkLibraries(ctx, sh)
-	return f, err
-}
-
-// checkCommands reads the first line of each installed command, and proves that the interpreter it names is there.
-func (p *plan) checkCommands(ctx context.Context, sh *build.Shell) error {
-	const script = `for f in "$1"/.venv/bin/* "$1"/node_modules/.bin/*; do
-  [ -e "$f" ] || { [ -L "$f" ] && echo "$f: links to $(readlink "$f"), which is not there"; continue; }
-  [ -f "$f" ] && [ -x "$f" ] || continue
-  IFS= read -r line < "$f" 2>/dev/null || continue
-  case "$line" in '#!'*) ;; *) continue;; esac
-  set -- "$1" ${line#??}
-  [ -x "$2" ] || echo "$f: its interpreter $2 is not there"
-done`
-	out, err := sh.Output(ctx, build.Cmd{Argv: []string{"sh", "-fc", "set +f\n" + script, "check", p.root}, Env: p.taskEnv()})
-	if err != nil {
-		return err
-	}
-	if broken := strings.TrimSpace(string(out)); broken != "" {
-		lines := strings.Split(broken, "\n")
-		return &enplace.Failure{Reason: enplace.ReasonExit, Message: "installed commands that cannot run: " + strings.Join(lines[:min(5, len(lines))], "; "),
-			Fixes: []string{"see the log; a package that brings such a command is broken or made for another system"}}
-	}
-	return nil
-}
-
-// checkLibraries reads the dynamic section of every native module, and warns of libraries that neither the system nor the
-// environment has. A warning and no failure: optional plugins lack theirs on purpose.
-func (p *plan) checkLibraries(ctx context.Context, sh *build.Shell) ([]string, error) {
-	const script = `command -v readelf >/dev/null || exit 0
-ldconfig -p 2>/dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) .*/have \1/p'
-cd "$1" || exit 0
-find .venv .python node_modules -type f \( -name '*.so' -o -name '*.so.*' -o -name '*.node' \) -print 2>/dev/null | head -20000 > /tmp/modules
-sed 's|.*/|have |' /tmp/modules
-tr '\n' '\0' < /tmp/modules | xargs -0 -r readelf -dW 2>/dev/null | sed -n 's/^File: /file /p; s/.*(NEEDED).*\[\(.*\)\]$/need \1/p'`
-	out, err := sh.Output(ctx, build.Cmd{Argv: []string{"sh", "-c", script, "check", p.root}, Env: p.taskEnv()})
+	out, err = sh.Output(ctx, build.Cmd{Argv: []string{"sh", "-c", checkScript, "check", p.root}, Env: p.taskEnv()})
 	if err != nil {
 		return nil, err
 	}
-	return missingLibraries(out), nil
+	seen := readChecked(out)
+	if len(seen.broken) > 0 {
+		return nil, &enplace.Failure{
+			Reason: enplace.ReasonExit, Message: "installed commands that cannot run: " + strings.Join(seen.broken[:min(5, len(seen.broken))], "; "),
+			Fixes: []string{"the package that brings such a command is broken, made for another system, or its install script failed without saying so: see the log"},
+		}
+	}
+	f.Warnings = seen.missing()
+	return f, nil
 }
 
-func missingLibraries(out []byte) []string {
-	have, needs := map[string]bool{}, map[string]string{}
-	file := ""
-	for sc := bufio.NewScanner(bytes.NewReader(out)); sc.Scan(); {
-		word, rest, _ := strings.Cut(sc.Text(), " ")
+// checkScript looks at commands and native modules. It runs inside the sandbox.
+//
+//go:embed check.sh
+var checkScript string
+
+// checked is what checkScript found.
+type checked struct {
+	broken []string          // commands, with what is wrong
+	have   map[string]bool   // libraries
+	needs  map[string]string // libraries, with a module that needs them
+}
+
+func readChecked(out []byte) checked {
+	c := checked{have: map[string]bool{}, needs: map[string]string{}}
+	var file, machine, own string
+	for line := range strings.Lines(string(out)) {
+		word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		switch word {
+		case "broken":
+			c.broken = append(c.broken, rest)
 		case "have":
-			have[rest] = true
+			c.have[rest] = true
 		case "file":
 			file = rest
+		case "machine":
+			machine = rest
+			if own == "" {
+				own = rest
+			}
 		case "need":
-			if _, ok := needs[rest]; !ok {
-				needs[rest] = file
+			if _, known := c.needs[rest]; !known && machine == own && ours(file, rest) {
+				c.needs[rest] = file
 			}
 		}
 	}
+	return c
+}
+
+// ours reports whether a module is one that this system would load: builds for other C libraries lie beside those for glibc.
+func ours(file, library string) bool {
+	return !strings.Contains(file, "musl") && !strings.Contains(file, "android") && !strings.HasPrefix(library, "libc.musl") && !strings.HasPrefix(library, "ld-")
+}
+
+// missing gives a warning for each library that neither the system nor the environment has. A warning and no failure: optional
+// plugins lack theirs on purpose.
+func (c checked) missing() []string {
 	var missing []string
-	for lib, by := range needs {
-		// A musl build beside the glibc one is never loaded here.
-		if !have[lib] && !strings.Contains(by, "musl") && !strings.HasPrefix(lib, "libc.musl") && !strings.HasPrefix(lib, "ld-linux") {
+	for lib, by := range c.needs {
+		if !c.have[lib] {
 			missing = append(missing, fmt.Sprintf("%s needs %s, which is not installed; declare the Debian package that has it if you use it", path.Clean(by), lib))
 		}
 	}

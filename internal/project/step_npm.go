@@ -16,6 +16,7 @@ import (
 type npmRule struct {
 	Package bool     `json:"package,omitempty"` // there is a package.json
 	Lock    string   `json:"lock,omitempty"`    // the lock file that is honoured
+	Manager string   `json:"manager,omitempty"` // whose lock it is, with its version, when it is not npm's
 	Inputs  []string `json:"inputs,omitempty"`
 }
 
@@ -49,6 +50,9 @@ func (p *plan) readNPM(ctx context.Context) (npmRule, error) {
 			r.Lock = lock
 			break
 		}
+	}
+	if r.Manager, err = p.lockManager(ctx, r.Lock, doc["packageManager"]); err != nil {
+		return r, err
 	}
 	local := doc["workspaces"] != nil
 	for _, f := range []string{"package.json", r.Lock, ".npmrc", "pnpm-workspace.yaml", ".yarnrc"} {
@@ -145,7 +149,11 @@ func (p *plan) installNPM(ctx context.Context, sh *build.Shell, declared []strin
 			return nil, err
 		}
 	}
-	return p.inspectNPM(ctx, sh, declared, warnings)
+	lost, err := leftAtHome(ctx, sh)
+	if err != nil {
+		return nil, err
+	}
+	return p.inspectNPM(ctx, sh, declared, append(warnings, lost...))
 }
 
 // installLock installs what package.json declares, by the manager whose lock is there.
@@ -155,20 +163,12 @@ func (p *plan) installLock(ctx context.Context, sh *build.Shell, warnings *[]str
 	}
 	switch p.npm.Lock {
 	case "pnpm-lock.yaml":
-		sh.Note("rule: pnpm-lock.yaml, by pnpm install")
-		return sh.Do(ctx, p.npmCmd("npm", "exec", "--yes", "--prefix", "/tmp/pnpm", "--", "pnpm@10", "--dir", p.root, "install", "--frozen-lockfile",
+		sh.Note("rule: pnpm-lock.yaml, by %s", p.npm.Manager)
+		return sh.Do(ctx, p.npmCmd("npm", "exec", "--yes", "--prefix", "/tmp/manager", "--", p.npm.Manager, "--dir", p.root, "install", "--frozen-lockfile",
 			"--store-dir", cacheDir+"/pnpm", "--package-import-method", "copy"))
 	case "yarn.lock":
-		raw, err := p.file(ctx, "yarn.lock")
-		if err != nil {
-			return err
-		}
-		if !strings.Contains(string(raw), "# yarn lockfile v1") {
-			return &enplace.Failure{Reason: enplace.ReasonExit, Message: "yarn.lock is of Yarn 2 or later, which is not supported",
-				Fixes: []string{"add a package-lock.json (npm install --package-lock-only), or remove yarn.lock to install without a lock"}}
-		}
-		sh.Note("rule: yarn.lock, by yarn install")
-		return sh.Do(ctx, p.npmCmd("npm", "exec", "--yes", "--prefix", "/tmp/yarn", "--", "yarn@1.22.22", "--cwd", p.root, "install", "--frozen-lockfile", "--non-interactive"))
+		sh.Note("rule: yarn.lock, by %s", p.npm.Manager)
+		return sh.Do(ctx, p.npmCmd("npm", "exec", "--yes", "--prefix", "/tmp/manager", "--", p.npm.Manager, "--cwd", p.root, "install", "--frozen-lockfile", "--non-interactive"))
 	case "":
 		sh.Note("rule: package.json without a lock, by npm install")
 		return sh.Do(ctx, p.npmCmd("npm", "install", "--no-package-lock"))

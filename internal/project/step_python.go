@@ -132,7 +132,11 @@ func (p *plan) installPython(ctx context.Context, sh *build.Shell) (any, error) 
 	if err := p.finishPython(ctx, sh); err != nil {
 		return nil, err
 	}
-	return p.inspectPython(ctx, sh, in.lock, in.warnings)
+	lost, err := leftAtHome(ctx, sh)
+	if err != nil {
+		return nil, err
+	}
+	return p.inspectPython(ctx, sh, in.lock, append(in.warnings, lost...))
 }
 
 // interpreter gives the Python that the environment asks for: the base's when it will do, else one of uv's managed ones,
