@@ -10,14 +10,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"enplace"
+	"enplace/internal/sandbox/oci"
 )
 
 // serveOptions are the flags of serve.
@@ -35,6 +34,7 @@ type serveOptions struct {
 	buildEgress  string
 	buildHosts   []string
 	workers      int
+	buildLimits  enplace.Limits
 	maxTasks     int
 	retention    time.Duration
 	pool         int
@@ -75,6 +75,9 @@ DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
 	f.StringVar(&o.buildEgress, "build-egress", string(enplace.EgressOpen), "what builds may reach: open, allowlist or none")
 	f.StringSliceVar(&o.buildHosts, "build-host", nil, "host that builds may reach under --build-egress allowlist")
 	f.IntVar(&o.workers, "builds", 2, "builds at once")
+	f.IntVar(&o.buildLimits.TimeoutSeconds, "build-timeout", enplace.DefaultBuildLimits.TimeoutSeconds, "seconds that a build may take")
+	f.IntVar(&o.buildLimits.MemoryMiB, "build-memory", enplace.DefaultBuildLimits.MemoryMiB, "MiB of memory that a build may use")
+	f.IntVar(&o.buildLimits.DiskMiB, "build-disk", enplace.DefaultBuildLimits.DiskMiB, "MiB that a build may write")
 	f.IntVar(&o.maxTasks, "tasks", 400, "tasks at once; more wait")
 	f.DurationVar(&o.retention, "retention", enplace.DefaultTaskRetention, "how long logs and files of ended tasks are kept")
 	f.IntVar(&o.pool, "pool", 8, "sandboxes held ready for each root, at most")
@@ -88,7 +91,7 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	if os.Getuid() != 0 {
 		return enplace.Errorf(enplace.KindUnavailable, "the server mounts images and starts sandboxes, so it runs as root").WithFix("sudo enplace serve …")
 	}
-	if err := ownMounts(); err != nil {
+	if err := oci.OwnMounts(); err != nil {
 		return err
 	}
 	logger, err := newLogger(c, o.logFormat)
@@ -136,29 +139,6 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 		logger.Warn("some requests were cut off", "err", down)
 	}
 	return err
-}
-
-const ownMountsMark = "ENPLACE_OWN_MOUNTS"
-
-// ownMounts puts the server into a mount namespace of its own, by running it again there: whatever it mounts goes with the
-// last process that lives in it, also when it is killed.
-func ownMounts() error {
-	if os.Getenv(ownMountsMark) == fmt.Sprint(os.Getpid()) {
-		return os.Unsetenv(ownMountsMark)
-	}
-	runtime.LockOSThread() // the namespace is this thread's, and exec keeps this thread
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("making a mount namespace: %w", err)
-	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return fmt.Errorf("keeping mounts to the server: %w", err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
-	}
-	env := append(os.Environ(), fmt.Sprintf("%s=%d", ownMountsMark, os.Getpid()))
-	return fmt.Errorf("running again in its own mount namespace: %w", syscall.Exec(self, os.Args, env))
 }
 
 func newLogger(c *cli, format string) (*slog.Logger, error) {

@@ -45,6 +45,11 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDirVariable); dir != "" {
 		crash(dir)
 	}
+	if os.Getuid() == 0 {
+		if err := OwnMounts(); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	os.RemoveAll(filepath.Dir(guestProgram()))
 	os.Exit(code)
