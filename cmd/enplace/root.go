@@ -35,7 +35,29 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
+	if err := unknown(root, args); err != nil {
+		return c.exit(err)
+	}
 	return c.exit(root.ExecuteContext(ctx))
+}
+
+// unknown refuses a word that no subcommand is called; by itself cobra answers it with the help of the group, and success.
+func unknown(root *cobra.Command, args []string) error {
+	if len(args) > 0 && strings.HasPrefix(args[0], "__complete") {
+		return nil // cobra adds these at the last moment
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	cmd, rest, err := root.Find(args)
+	if err != nil || cmd.Runnable() || cmd.ParseFlags(rest) != nil || cmd.Flags().NArg() == 0 {
+		return nil //nolint:nilerr // cobra finds and reports the same
+	}
+	name := cmd.Flags().Arg(0)
+	cmd.SuggestionsMinimumDistance = 2 // letters; cobra's own default
+	if like := cmd.SuggestionsFor(name); len(like) > 0 {
+		return usageError(cmd, "there is no %s %s; is it %s", cmd.CommandPath(), name, strings.Join(like, " or "))
+	}
+	return usageError(cmd, "there is no %s %s", cmd.CommandPath(), name)
 }
 
 func newRoot(c *cli) *cobra.Command {
@@ -49,7 +71,8 @@ Commands that speak to a server find it by --url and --key (or ENPLACE_URL and E
 or on the same machine by its data directory: --data DIR (or ENPLACE_DATA).
 
 Exit status: 0 done; 1 failed; 2 wrong use; 3 not found; 4 not allowed; 5 the state does not allow
-it now; 6 over a limit; 7 a server or registry did not answer; 8 this host lacks something.
+it now; 6 over a limit; 7 a registry or another server did not answer; 8 the server cannot be reached,
+or its host lacks something.
 ` + "`enplace task run`" + ` exits with the task's own status.`,
 		Example: `  enplace serve --data /var/lib/enplace
   enplace env create "Content Studio"
@@ -62,9 +85,10 @@ it now; 6 over a limit; 7 a server or registry did not answer; 8 this host lacks
 		Args:          cobra.NoArgs,
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&c.url, "url", os.Getenv("ENPLACE_URL"), "address of the server")
+	f.StringVar(&c.url, "url", os.Getenv("ENPLACE_URL"), "address of the server (default: ENPLACE_URL)")
 	f.StringVar(&c.key, "key", "", "API key (better in ENPLACE_KEY, where no process list shows it)")
-	f.StringVar(&c.data, "data", os.Getenv("ENPLACE_DATA"), "data directory of a server on this machine")
+	f.StringVar(&c.data, "data", os.Getenv("ENPLACE_DATA"), "data directory of a server on this machine (default: ENPLACE_DATA, or "+defaultData+")")
+	f.Lookup("url").DefValue, f.Lookup("data").DefValue = "", "" // help is the same for everyone
 	f.BoolVar(&c.json, "json", false, "print JSON, errors too")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(cmd, "%v", err)
@@ -74,8 +98,7 @@ it now; 6 over a limit; 7 a server or registry did not answer; 8 this host lacks
 	return root
 }
 
-// strict makes every wrong command line a useError; by itself cobra answers an unknown subcommand of a group with its help,
-// and success.
+// strict makes a wrong number of arguments a useError.
 func strict(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -83,18 +106,6 @@ func strict(cmd *cobra.Command) {
 				return usageError(cmd, "%v", err)
 			}
 			return nil
-		}
-	}
-	if cmd.HasSubCommands() && !cmd.Runnable() {
-		cmd.Args = cobra.ArbitraryArgs
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0:
-				return cmd.Help()
-			case len(cmd.SuggestionsFor(args[0])) > 0:
-				return usageError(cmd, "there is no %s %s; is it %s", cmd.CommandPath(), args[0], strings.Join(cmd.SuggestionsFor(args[0]), " or "))
-			}
-			return usageError(cmd, "there is no %s %s", cmd.CommandPath(), args[0])
 		}
 	}
 	for _, sub := range cmd.Commands() {
