@@ -304,7 +304,7 @@ func TestFlippedBitIsRefused(t *testing.T) {
 		"FS":      func() error { _, _, err := s.FS(t.Context(), info.Digest); return err },
 	} {
 		var e *enplace.Error
-		if err := use(); !errors.As(err, &e) || e.Kind != enplace.KindInternal || !strings.Contains(e.Message, string(info.Digest)) {
+		if err := use(); !errors.As(err, &e) || e.Kind != enplace.KindUnavailable || !strings.Contains(e.Message, string(info.Digest)) {
 			t.Errorf("%s of a damaged image gave %v", name, err)
 		}
 	}

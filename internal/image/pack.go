@@ -20,7 +20,7 @@ import (
 // survives a crash.
 //
 // Over MaxBytes or MaxFiles the error is an enplace.Error of kind too_large; a name that no image can hold is of kind
-// invalid.
+// invalid, and a full disk of kind unavailable.
 func (s *Store) Pack(ctx context.Context, src fs.FS) (Info, error) {
 	t := s.newTree(ctx)
 	t.open = func(p string) (io.ReadCloser, error) { return src.Open(p) }
@@ -79,7 +79,7 @@ func (s *Store) write(t *tree) (Info, error) {
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
 	if err := t.writeTo(tmp); err != nil {
-		return Info{}, fmt.Errorf("packing image: %w", err)
+		return Info{}, fmt.Errorf("packing image: %w", durable.Full(err))
 	}
 	d, err := digestOf(t.ctx, tmp) // only now: the writer comes back to the first block at the end
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Store) write(t *tree) (Info, error) {
 		return Info{}, err
 	}
 	if err := tmp.Sync(); err != nil {
-		return Info{}, fmt.Errorf("packing image: %w", err)
+		return Info{}, fmt.Errorf("packing image: %w", durable.Full(err))
 	}
 	return s.commit(d, tmp)
 }

@@ -155,7 +155,7 @@ func infoOf(d enplace.Digest, f *os.File) (Info, error) {
 }
 
 func damaged(d enplace.Digest) *enplace.Error {
-	return enplace.Errorf(enplace.KindInternal, "image %s is damaged on disk and was not used; build it again, or restore the file from a backup", d)
+	return enplace.Errorf(enplace.KindUnavailable, "image %s is damaged on disk and was not used; build it again, or restore the file from a backup", d)
 }
 
 // Verify hashes an image and gives an enplace.Error of kind internal when the bytes are not those of the digest. A success
