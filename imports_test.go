@@ -66,7 +66,7 @@ var rules = map[string]rule{
 	"internal/blob/dir":        {why: "files of a directory", ours: ". blob durable", others: "golang.org/x/sys"},
 
 	// Tools do one thing for whoever asks, and know the domain's words at most.
-	"internal/durable":    {why: "when something is safe on the disk, for all who keep something"},
+	"internal/durable":    {why: "when something is safe on the disk, for all who keep something", ours: "."},
 	"internal/image":      {why: "the one place that knows EROFS and overlayfs", ours: ". durable", others: "github.com/erofs/go-erofs golang.org/x/sys"},
 	"internal/guest":      {why: "both ends of the guest's protocol; it is linked into every sandbox", ours: ".", others: "github.com/pkg/sftp golang.org/x/crypto golang.org/x/sys"},
 	"internal/egress":     {why: "the proxy is the one way out, so it is small and its own", ours: "."},

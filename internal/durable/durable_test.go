@@ -1,10 +1,13 @@
 package durable_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
+	"enplace"
 	"enplace/internal/durable"
 )
 
@@ -49,6 +52,21 @@ func TestSyncFolder(t *testing.T) {
 		t.Error(err)
 	}
 	if err := durable.SyncFolder(filepath.Join(dir, "none")); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
+func TestFull(t *testing.T) {
+	t.Parallel()
+	for _, full := range []error{syscall.ENOSPC, &os.PathError{Op: "write", Path: "x", Err: syscall.EDQUOT}} {
+		if err := durable.Full(full); enplace.KindOf(err) != enplace.KindUnavailable || !errors.Is(err, full) {
+			t.Errorf("%v gives %v", full, err)
+		}
+	}
+	if err := durable.Full(syscall.EIO); err != syscall.EIO {
+		t.Error(err)
+	}
+	if err := durable.Full(nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -346,6 +346,23 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestFullDiskIsSaidAndLeavesNothing(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"))
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	s, err := image.Open(dir)
+	must(t, err)
+	defer s.Close()
+	src := fstest.MapFS{"a": {Data: bytes.Repeat([]byte("x"), 1<<20)}}
+	if _, err := s.Pack(t.Context(), src); enplace.KindOf(err) != enplace.KindUnavailable {
+		t.Error(err)
+	}
+	if left := imageFiles(t, dir); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
 func TestCancelledPackLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t)

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"enplace"
@@ -71,11 +70,11 @@ func Open(name string) (_ *Store, err error) {
 	}
 	for _, f := range folders {
 		if err := s.root.Mkdir(f, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-			return nil, fmt.Errorf("making the folder of blobs: %w", full(err))
+			return nil, fmt.Errorf("making the folder of blobs: %w", durable.Full(err))
 		}
 	}
 	if err := errors.Join(s.dir.Sync(), durable.SyncFolder(filepath.Dir(name))); err != nil {
-		return nil, fmt.Errorf("making the folder of blobs: %w", full(err))
+		return nil, fmt.Errorf("making the folder of blobs: %w", durable.Full(err))
 	}
 	return s, nil
 }
@@ -189,15 +188,6 @@ func (s *Store) remove(d enplace.Digest, before time.Time) (int64, error) {
 	return st.Size(), nil
 }
 
-// full gives an error for people where the disk is full, every other error as it is.
-func full(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return enplace.Errorf(enplace.KindUnavailable, "the disk of the server is full; nothing was saved").
-			WithFix("make room on the file system of the data directory, then try again").WithCause(err)
-	}
-	return err
-}
-
 // syncFolder makes a name durable.
 func (s *Store) syncFolder(name string) error {
 	d, err := s.root.Open(path.Dir(name))
@@ -205,7 +195,7 @@ func (s *Store) syncFolder(name string) error {
 		return err
 	}
 	defer d.Close()
-	return full(d.Sync())
+	return durable.Full(d.Sync())
 }
 
 // same reports whether the blob is there with its right bytes. A damaged file is not, and gets replaced.

@@ -14,6 +14,7 @@ import (
 
 	"enplace"
 	"enplace/internal/blob"
+	"enplace/internal/durable"
 )
 
 // inMemory is how many bytes are read before a file is made: most blobs end within, and those that are there already cost
@@ -56,7 +57,7 @@ func (s *Store) read(ctx context.Context, r io.Reader, limit int64) (*written, e
 		more, err := io.Copy(w.file, in)
 		if err != nil {
 			s.drop(w)
-			return nil, full(err)
+			return nil, durable.Full(err)
 		}
 		n += more
 	}
@@ -76,12 +77,12 @@ func (s *Store) spill(w *written) error {
 	name := s.tempName()
 	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("making a temporary file: %w", full(err))
+		return fmt.Errorf("making a temporary file: %w", durable.Full(err))
 	}
 	w.file, w.name = f, name
 	if _, err := f.Write(w.memory); err != nil {
 		s.drop(w)
-		return fmt.Errorf("writing a temporary file: %w", full(err))
+		return fmt.Errorf("writing a temporary file: %w", durable.Full(err))
 	}
 	w.memory = nil
 	return nil
@@ -110,10 +111,10 @@ func (s *Store) Put(ctx context.Context, r io.Reader, limit int64) (blob.Info, e
 		return blob.Info{}, err
 	}
 	if err := w.file.Sync(); err != nil {
-		return blob.Info{}, fmt.Errorf("syncing a blob: %w", full(err))
+		return blob.Info{}, fmt.Errorf("syncing a blob: %w", durable.Full(err))
 	}
 	if err := s.root.Rename(w.name, name); err != nil {
-		return blob.Info{}, fmt.Errorf("naming a blob: %w", full(err))
+		return blob.Info{}, fmt.Errorf("naming a blob: %w", durable.Full(err))
 	}
 	if err := s.syncFolder(name); err != nil {
 		return blob.Info{}, fmt.Errorf("syncing a blob: %w", err)
@@ -129,7 +130,7 @@ func (s *Store) syncFile(name string) error {
 	}
 	defer f.Close()
 	if err := f.Sync(); err != nil {
-		return full(err)
+		return durable.Full(err)
 	}
 	return s.syncFolder(name)
 }
@@ -177,7 +178,7 @@ func (b *batch) Add(ctx context.Context, r io.Reader, limit int64) (blob.Info, e
 	}
 	if err != nil {
 		unpin()
-		return blob.Info{}, fmt.Errorf("writing a blob: %w", full(err))
+		return blob.Info{}, fmt.Errorf("writing a blob: %w", durable.Full(err))
 	}
 	b.unpin[w.Digest] = unpin
 	return w.Info, nil
@@ -187,7 +188,7 @@ func (b *batch) Add(ctx context.Context, r io.Reader, limit int64) (blob.Info, e
 // for each open file, so a descriptor shared with another batch could have told that one of what this one lost.
 func (b *batch) sync() error {
 	if err := unix.Syncfs(int(b.dir.Fd())); err != nil {
-		return fmt.Errorf("syncing blobs: %w", full(err))
+		return fmt.Errorf("syncing blobs: %w", durable.Full(err))
 	}
 	return nil
 }
@@ -209,7 +210,7 @@ func (b *batch) Commit(ctx context.Context) error {
 	}
 	for d, name := range b.temp {
 		if err := b.s.root.Rename(name, file(d)); err != nil {
-			return fmt.Errorf("naming blobs: %w", full(err))
+			return fmt.Errorf("naming blobs: %w", durable.Full(err))
 		}
 		delete(b.temp, d)
 	}

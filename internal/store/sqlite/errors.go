@@ -7,7 +7,7 @@ import (
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
-	"enplace"
+	"enplace/internal/durable"
 	"enplace/internal/store"
 )
 
@@ -29,8 +29,7 @@ func translate(err error) error {
 	case lib.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return store.ErrNotFound // what the record belongs to is gone
 	case lib.SQLITE_FULL:
-		return enplace.Errorf(enplace.KindUnavailable, "the disk of the server is full; nothing was saved").
-			WithFix("make room on the file system of the data directory, then try again").WithCause(err)
+		return durable.FullError(err)
 	}
 	return err
 }
