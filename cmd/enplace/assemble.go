@@ -19,6 +19,7 @@ import (
 	"enplace/internal/audit"
 	"enplace/internal/base"
 	"enplace/internal/blob/dir"
+	"enplace/internal/durable"
 	"enplace/internal/egress"
 	"enplace/internal/image"
 	"enplace/internal/pkgindex"
@@ -114,7 +115,7 @@ func (o serveOptions) proxy(log *slog.Logger) (*egress.Proxy, error) {
 // operatorKey writes the first operator key where only root can read it.
 func (a *app) operatorKey(ctx context.Context) error {
 	path := filepath.Join(a.data, keyFile)
-	made, err := a.keys.Bootstrap(ctx, func(secret string) error { return writeFile(path, secret+"\n") })
+	made, err := a.keys.Bootstrap(ctx, func(secret string) error { return durable.WriteFile(path, []byte(secret+"\n"), 0o600) })
 	if err != nil {
 		return fmt.Errorf("making the operator key: %w", err)
 	}

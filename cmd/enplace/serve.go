@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"enplace"
+	"enplace/internal/durable"
 	"enplace/internal/sandbox/oci"
 )
 
@@ -113,7 +114,7 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	if err != nil {
 		return enplace.Errorf(enplace.KindUnavailable, "cannot listen on %s", o.listen).WithCause(err).WithFix("choose another address with --listen")
 	}
-	if err := writeFile(filepath.Join(c.data, addressFile), ln.Addr().String()+"\n"); err != nil {
+	if err := durable.WriteFile(filepath.Join(c.data, addressFile), []byte(ln.Addr().String()+"\n"), 0o600); err != nil {
 		return err
 	}
 	logger.Info("listening", "address", ln.Addr().String(), "data", c.data, "version", version)
@@ -169,29 +170,6 @@ func openData(dir string) (*os.File, error) {
 		return nil, enplace.Conflictf("another server uses %s", dir).WithFix("stop it, or choose another directory with --data")
 	}
 	return lock, nil
-}
-
-// writeFile replaces a file of the data directory whole, readable by root alone.
-func writeFile(path, content string) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.WriteString(content)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	return folder.Sync()
 }
 
 // prefixes reads addresses and networks.
