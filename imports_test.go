@@ -58,7 +58,7 @@ var rules = map[string]rule{
 	"internal/blob":    {why: "the contract speaks of the domain alone", ours: "."},
 
 	// Adapters know their contract, and the technology that they are named after.
-	"internal/sandbox/oci": {why: "containers of an OCI runtime", ours: ". egress guest image sandbox",
+	"internal/sandbox/oci": {why: "containers of an OCI runtime", ours: ". durable egress guest image sandbox",
 		others: "github.com/containerd/go-runc github.com/moby/profiles/seccomp github.com/opencontainers/runtime-spec golang.org/x/sync golang.org/x/sys"},
 	"internal/store/sqlite": {why: "SQLite", ours: ". durable store store/sqlite/db",
 		others: "github.com/pressly/goose/v3 modernc.org/sqlite"},

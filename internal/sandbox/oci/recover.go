@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"enplace/internal/durable"
 )
 
 // Recover settles what an earlier process left: containers first, then what they held on to, then files.
@@ -93,5 +95,5 @@ func (r *Runtime) dropWork(keep func(id string) bool) error {
 			}
 		}
 	}
-	return syncDir(dir)
+	return durable.SyncFolder(dir)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"enplace"
+	"enplace/internal/durable"
 	"enplace/internal/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -93,7 +94,7 @@ func (r *Runtime) keepVolume(name, id string) error {
 	if err := os.Rename(from, to); err != nil {
 		return fmt.Errorf("keeping a working directory: %w", err)
 	}
-	return syncDir(filepath.Join(r.dir, workDir))
+	return durable.SyncFolder(filepath.Join(r.dir, workDir))
 }
 
 // Discard drops a kept working directory.
@@ -104,13 +105,5 @@ func (r *Runtime) Discard(_ context.Context, id string) error {
 	if err := errors.Join(os.RemoveAll(r.keptImage(id)), os.RemoveAll(filepath.Join(r.dir, workDir, id))); err != nil {
 		return fmt.Errorf("discarding a working directory: %w", err)
 	}
-	return syncDir(filepath.Join(r.dir, workDir))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncFolder(filepath.Join(r.dir, workDir))
 }
