@@ -1,6 +1,10 @@
 package image
 
-import "enplace"
+import (
+	"golang.org/x/sys/unix"
+
+	"enplace"
+)
 
 // Modes are the ways of mounting, best first.
 var Modes = []string{string(modeFile), string(modeLoop), string(modeDirectories)}
@@ -20,3 +24,6 @@ func Drop(s *Store, d enplace.Digest) (unmount func() error) {
 	s.forget(m)
 	return m.unmount
 }
+
+// Killed takes a store's lock away, as the kernel does with that of a killed process.
+func Killed(s *Store) error { return unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }

@@ -363,6 +363,42 @@ func TestFullDiskIsSaidAndLeavesNothing(t *testing.T) {
 	}
 }
 
+// `enplace base show` beside a server that was packing took the file away under it, and the build failed.
+func TestOpenBesideAnotherLeavesWhatItWrites(t *testing.T) {
+	t.Parallel()
+	first, dir := open(t)
+	opening := openingFS{MapFS: fstest.MapFS{"a": {Data: []byte("x")}}, opened: func() {
+		second, err := image.Open(dir)
+		must(t, err)
+		must(t, second.Close())
+	}}
+	if _, err := first.Pack(t.Context(), opening); err != nil {
+		t.Error(err)
+	}
+	left := filepath.Join(dir, "tmp", "left")
+	must(t, os.WriteFile(left, nil, 0o600))
+	must(t, image.Killed(first))
+	third, err := image.Open(dir)
+	must(t, err)
+	defer third.Close()
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a killed process left is still there: %v", err)
+	}
+}
+
+// openingFS calls opened before it opens a file.
+type openingFS struct {
+	fstest.MapFS
+	opened func()
+}
+
+func (o openingFS) Open(name string) (fs.File, error) {
+	if name == "a" {
+		o.opened()
+	}
+	return o.MapFS.Open(name)
+}
+
 func TestCancelledPackLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t)

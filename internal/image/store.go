@@ -27,7 +27,8 @@ const (
 )
 
 // Store keeps images in one folder: sha256/<hex> are the images, tmp/ holds what is being written, and mnt/ and unpacked/
-// are used only where the kernel lacks something. One process at a time may have it open. It is safe for concurrent use.
+// are used only where the kernel lacks something. It is safe for concurrent use, also by several processes: beside the server,
+// the command line makes and shows the base.
 type Store struct {
 	MaxBytes int64         // of an image; more is an enplace.Error of kind too_large
 	MaxFiles int           // entries of an image; the same
@@ -36,6 +37,7 @@ type Store struct {
 	dir    string
 	images string
 	tmp    string
+	lock   *os.File // shared by all who have it open, and told so by the kernel when one of them is killed
 
 	mu       sync.Mutex // held while an image is picked up or removed, so that Collect and the others cannot cross
 	mounts   map[enplace.Digest]*mounted
@@ -54,7 +56,7 @@ type identity struct {
 	size, mtime int64
 }
 
-// Open opens the store in dir, making it if need be, and removes what a killed process left behind.
+// Open opens the store in dir, making it if need be, and removes what killed processes left behind unless another has it open.
 func Open(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -65,25 +67,61 @@ func Open(dir string) (*Store, error) {
 		dir: dir, images: filepath.Join(dir, "sha256"), tmp: filepath.Join(dir, "tmp"),
 		mounts: map[enplace.Digest]*mounted{}, verified: map[enplace.Digest]identity{},
 	}
-	if err := detachAll(s.mountDir()); err != nil {
+	if err := s.settle(); err != nil {
 		return nil, fmt.Errorf("opening image store: %w", err)
+	}
+	return s, nil
+}
+
+// settle makes the folders and takes the lock. Whoever is alone clears what killed processes left: beside another that would
+// take away what it is writing.
+func (s *Store) settle() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case err == nil:
+		err = s.clear()
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = nil
+	}
+	for _, d := range []string{s.images, s.tmp} {
+		if err == nil {
+			err = os.MkdirAll(d, 0o700)
+		}
+	}
+	for _, made := range []string{s.dir, filepath.Dir(s.dir)} {
+		if err == nil {
+			err = durable.SyncFolder(made)
+		}
+	}
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_SH) // at most the time that another needs to clear
+	}
+	if err != nil {
+		lock.Close()
+		return err
+	}
+	s.lock = lock
+	return nil
+}
+
+// clear removes what a killed process left behind.
+func (s *Store) clear() error {
+	if err := detachAll(s.mountDir()); err != nil {
+		return err
 	}
 	for _, leftover := range []string{s.tmp, s.mountDir(), s.unpackedDir()} {
 		if err := os.RemoveAll(leftover); err != nil {
-			return nil, fmt.Errorf("opening image store: removing leftovers: %w", err)
+			return fmt.Errorf("removing leftovers: %w", err)
 		}
 	}
-	for _, d := range []string{s.images, s.tmp} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, fmt.Errorf("opening image store: %w", err)
-		}
-	}
-	for _, made := range []string{dir, filepath.Dir(dir)} {
-		if err := durable.SyncFolder(made); err != nil {
-			return nil, fmt.Errorf("opening image store: %w", err)
-		}
-	}
-	return s, nil
+	return nil
 }
 
 // Close unmounts the images that are not acquired. Those that are, go when their layers are closed, or with the process.
@@ -99,7 +137,7 @@ func (s *Store) Close() error {
 	for _, m := range idle {
 		errs = append(errs, m.unmount())
 	}
-	return errors.Join(append(errs, s.attached.close(s.mountDir()))...)
+	return errors.Join(append(errs, s.attached.close(s.mountDir()), s.lock.Close())...)
 }
 
 // Stat gives an image's measures, or ErrNotFound. It does not look at the bytes.
