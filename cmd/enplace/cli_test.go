@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"enplace"
+)
+
+func TestQuotedWordsComeBackFromAShell(t *testing.T) {
+	t.Parallel()
+	words := []string{"plain", "", "a b", "it's", `"`, "$HOME", "`id`", "*", "a\nb", "--flag=x", "\\", "é", "!x", "~", "#c", ";", "a=b"}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\0' "+quoteWords(words)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"); strings.Join(got, "|") != strings.Join(words, "|") {
+		t.Errorf("%q came back as %q", words, got)
+	}
+}
+
+func TestEveryKindHasAnExitCode(t *testing.T) {
+	t.Parallel()
+	for _, k := range []enplace.Kind{enplace.KindMalformed, enplace.KindInvalid, enplace.KindUnauthenticated, enplace.KindForbidden, enplace.KindNotFound, enplace.KindConflict,
+		enplace.KindTooLarge, enplace.KindBusy, enplace.KindUpstream, enplace.KindUnavailable, enplace.KindInternal} {
+		if exitCodes[k] == 0 {
+			t.Errorf("%s has none", k)
+		}
+	}
+}
+
+// Every command says what it does, in one line and in a style; those that take something complex show an example.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if s := cmd.Short; s == "" || strings.HasSuffix(s, ".") || s[0] < 'A' || s[0] > 'Z' {
+			t.Errorf("%s: %q", cmd.CommandPath(), s)
+		}
+		if cmd.HasSubCommands() == cmd.Runnable() {
+			t.Errorf("%s is a group and runs, or neither", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			if !strings.HasPrefix(line, "  ") {
+				t.Errorf("%s: the example %q is not indented", cmd.CommandPath(), line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(&cli{}))
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	t.Parallel()
+	for line, code := range map[string]int{
+		"nonsense": 2, "env nonsense": 2, "--json env nonsense": 2, "--data x nonsense": 2, "env show": 2, "env show a b": 2, "env --nonsense": 2,
+		"": 0, "env": 0, "help env": 0, "completion bash": 0, "env create --help": 0, "version": 0,
+	} {
+		var out, errOut bytes.Buffer
+		if got := execute(context.Background(), strings.Fields(line), strings.NewReader(""), &out, &errOut); got != code {
+			t.Errorf("enplace %s: exit status %d, %s", line, got, &errOut)
+		}
+	}
+}
+
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	got, err := variables([]string{"A=1", "B=x=y", "C="})
+	if err != nil || len(got) != 3 || got["B"] != "x=y" || got["C"] != "" {
+		t.Errorf("%v %v", got, err)
+	}
+	for _, wrong := range []string{"A", "=x", ""} {
+		if _, err := variables([]string{wrong}); enplace.KindOf(err) != enplace.KindMalformed {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
+func TestNamesOfFilesCommandNoTerminal(t *testing.T) {
+	t.Parallel()
+	if got := printable("a\x1b[31mb\u202ec\n é"); strings.ContainsAny(got, "\x1b\n\u202e") || !strings.HasSuffix(got, " é") {
+		t.Errorf("%q", got)
+	}
+}
