@@ -160,6 +160,9 @@ func (b *Builder) locked(ctx context.Context, progress io.Writer, again bool) (B
 	if rec, ok := b.Current(); ok && rec.Key == key && !again {
 		return rec, nil
 	}
+	if err := reachable(b.cfg.Dir); err != nil {
+		return Base{}, err
+	}
 	rec, err := b.make(ctx, key, out)
 	if err != nil {
 		return Base{}, err
