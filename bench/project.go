@@ -22,6 +22,7 @@ var packages = []string{"numpy==2.2.6", "pandas==2.2.3", "scipy==1.15.3", "sciki
 type project struct {
 	id, slug string
 	edits    int
+	firstMS  float64 // of the first build
 }
 
 // tree is what a project's files are made of. Their bytes do not compress, and are the same in each run.
@@ -121,7 +122,7 @@ func (l *lab) inPlace(ctx context.Context) (project, error) {
 	if err != nil {
 		return p, err
 	}
-	_, _, err = l.build(ctx, p)
+	_, p.firstMS, err = l.build(ctx, p)
 	l.project = p
 	return p, err
 }

@@ -16,7 +16,7 @@ func diskRow(ctx context.Context, l *lab) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := l.newProject(ctx, "disk", tree{seed: 50, small: 3000, smallBytes: 64 << 10}, nil)
+	p, err := l.newProject(ctx, "disk", tree{seed: 50, small: 1500, smallBytes: 64 << 10}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -28,12 +28,14 @@ func diskRow(ctx context.Context, l *lab) ([]result, error) {
 		if _, _, err := l.build(ctx, p); err != nil {
 			return nil, err
 		}
-		if many, err = l.used(); err != nil {
-			return nil, err
-		}
 		if n == 0 {
-			one = many
+			if one, err = l.used(); err != nil {
+				return nil, err
+			}
 		}
+	}
+	if many, err = l.used(); err != nil {
+		return nil, err
 	}
 	return []result{{What: "disk for 50 versions, one file apart", Against: "one version", Unit: "MiB",
 		Ours: []float64{many - before}, Theirs: []float64{one - before}, Target: 1.2}}, nil
