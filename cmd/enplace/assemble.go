@@ -169,7 +169,7 @@ func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store
 	secrets := redact.New()
 	a.projects = project.New(project.Config{
 		Store: a.store, Blobs: blobs, Images: images, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: time.Now,
-		Index:  pkgindex.New(o.base.index(filepath.Join(a.data, "pkgindex"), proxy)),
+		Index:  pkgindex.New(o.base.index(filepath.Join(a.data, "pkgindex"), a.base.Archives(), proxy)),
 		LogDir: filepath.Join(a.data, "logs", "builds"), Scratch: scratch, Workers: o.workers, BuildLimits: o.buildLimits, BuildEgress: build, GitHTTP: o.gitHTTP,
 		Registries: project.Registries{PyPI: o.base.pypi, NPM: o.base.npm, PythonMirror: o.pythonMirror, PythonList: o.pythonList},
 	})

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
-	"runtime"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,13 +49,10 @@ func (o *baseOptions) builder(data string, images *image.Store, log *slog.Logger
 }
 
 // index gives the registries that packages are looked up in: those that builds install from.
-func (o *baseOptions) index(cache string, proxy *egress.Proxy) pkgindex.Config {
+func (o *baseOptions) index(cache string, archives []base.Archive, proxy *egress.Proxy) pkgindex.Config {
 	c := pkgindex.Config{PyPI: o.pypi, NPM: o.npm, CacheDir: cache, Foreign: proxy.DialContext}
-	if o.mirror != "" || o.suite != "stable" {
-		mirror := cmp.Or(o.mirror, base.DefaultMirror)
-		for _, s := range []string{o.suite, o.suite + "-updates"} {
-			c.Apt = append(c.Apt, pkgindex.AptSource{Mirror: mirror, Suite: s, Components: o.components, Arch: runtime.GOARCH})
-		}
+	for _, a := range archives {
+		c.Apt = append(c.Apt, pkgindex.AptSource(a))
 	}
 	return c
 }

@@ -9,11 +9,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"enplace"
+	"enplace/internal/image"
 )
 
 func rootTarball(t testing.TB) Source {
@@ -207,6 +209,35 @@ func TestParseSource(t *testing.T) {
 	for _, in := range []string{"oci:", "dir:relative", "tarball:", "http://x", "debian:12", "x"} {
 		if _, err := ParseSource(in); enplace.KindOf(err) != enplace.KindInvalid {
 			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
+
+// What packages are checked against is what builds install from, whatever the base is made from.
+func TestArchivesAreThoseOfTheBase(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		cfg  Config
+		want []string
+	}{
+		{Config{}, []string{DefaultMirror + " trixie main", DefaultMirror + " trixie-updates main", DefaultMirror + "-security trixie-security main"}},
+		{Config{Suite: "bookworm", Components: []string{"main", "contrib"}, Security: "none"}, []string{
+			DefaultMirror + " bookworm main contrib", DefaultMirror + " bookworm-updates main contrib"}},
+		{Config{Mirror: "http://mirror.example/debian"}, []string{"http://mirror.example/debian trixie main",
+			"http://mirror.example/debian trixie-updates main", "http://mirror.example/debian-security trixie-security main"}},
+		{Config{Source: Source{Kind: OCI, Ref: "ubuntu"}}, nil},
+	} {
+		tc.cfg.Dir, tc.cfg.Images = t.TempDir(), &image.Store{}
+		b, err := New(tc.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range b.Archives() {
+			got = append(got, a.Mirror+" "+a.Suite+" "+strings.Join(a.Components, " "))
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%+v: %q, want %q", tc.cfg, got, tc.want)
 		}
 	}
 }

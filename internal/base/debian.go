@@ -82,14 +82,33 @@ func (b *Builder) mmdebstrapArgs(dir string) []string {
 	for _, o := range dpkgOptions {
 		args = append(args, "--dpkgopt="+o)
 	}
-	components := strings.Join(b.cfg.Components, " ")
-	args = append(args, b.cfg.Suite, dir,
-		fmt.Sprintf("deb %s %s %s", b.cfg.Mirror, b.cfg.Suite, components),
-		fmt.Sprintf("deb %s %s-updates %s", b.cfg.Mirror, b.cfg.Suite, components))
-	if b.cfg.Security != noSecurity {
-		args = append(args, fmt.Sprintf("deb %s %s-security %s", b.cfg.Security, b.cfg.Suite, components))
+	args = append(args, b.cfg.Suite, dir)
+	for _, a := range b.Archives() {
+		args = append(args, fmt.Sprintf("deb %s %s %s", a.Mirror, a.Suite, strings.Join(a.Components, " ")))
 	}
 	return args
+}
+
+// Archive is one suite of a Debian archive.
+type Archive struct {
+	Mirror     string
+	Suite      string
+	Components []string
+	Arch       string // Debian's name, such as amd64
+}
+
+// Archives gives the suites that a base of Debian is made from, and that builds on it install from. A base that comes from
+// elsewhere has sources of its own, which are not known here: none.
+func (b *Builder) Archives() []Archive {
+	if b.cfg.Source.Kind != Debian {
+		return nil
+	}
+	c, arch := b.cfg, debianArch()
+	all := []Archive{{c.Mirror, c.Suite, c.Components, arch}, {c.Mirror, c.Suite + "-updates", c.Components, arch}}
+	if c.Security != noSecurity {
+		all = append(all, Archive{c.Security, c.Suite + "-security", c.Components, arch})
+	}
+	return all
 }
 
 // debootstrapEnv is what mmdebstrap may know of the server: where programs are, and how the network is reached.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -18,11 +17,11 @@ import (
 	"enplace"
 )
 
-// Config is what an Index is made of. Every field but Foreign has a default.
+// Config is what an Index is made of. Every field but Apt and Foreign has a default.
 type Config struct {
 	PyPI     string           // simple index; https://pypi.org/simple
 	NPM      string           // registry; https://registry.npmjs.org
-	Apt      []AptSource      // what builds install from; Debian 13's main, updates and security for this architecture
+	Apt      []AptSource      // what builds install from; without any, nothing is said of apt packages
 	HTTP     *http.Client     // reaches the registries above, which the operator chose
 	CacheDir string           // a folder for Debian's package lists between starts, made when it is missing; memory alone when empty
 	Now      func() time.Time // time.Now
@@ -86,14 +85,6 @@ func New(c Config) *Index {
 	}
 	def(&c.PyPI, "https://pypi.org/simple")
 	def(&c.NPM, "https://registry.npmjs.org")
-	if c.Apt == nil {
-		arch := runtime.GOARCH
-		c.Apt = []AptSource{
-			{"http://deb.debian.org/debian", "trixie", []string{"main"}, arch},
-			{"http://deb.debian.org/debian", "trixie-updates", []string{"main"}, arch},
-			{"http://deb.debian.org/debian-security", "trixie-security", []string{"main"}, arch},
-		}
-	}
 	if c.HTTP == nil {
 		c.HTTP = &http.Client{Transport: ownTransport()}
 	}
