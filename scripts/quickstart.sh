@@ -11,7 +11,11 @@ dir=${QUICKSTART_DIR:-/var/lib/enplace-quickstart}
 PATH=$here/bin:$PATH
 began=$(date +%s)
 
-say() { printf '\n\033[1m[%3ds] %s\033[0m\n' "$(($(date +%s) - began))" "$*"; }
+bold='' plain=''
+if [ -t 1 ]; then
+    bold=$(printf '\033[1m') plain=$(printf '\033[0m')
+fi
+say() { printf '\n%s[%3ds] %s%s\n' "$bold" "$(($(date +%s) - began))" "$*" "$plain"; }
 fail() {
     printf 'quickstart: %s\n' "$*" >&2
     exit 1
