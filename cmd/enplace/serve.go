@@ -110,7 +110,7 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	}
 	defer a.close()
 
-	ln, err := net.Listen("tcp", o.listen)
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return enplace.Errorf(enplace.KindUnavailable, "cannot listen on %s", o.listen).WithCause(err).WithFix("choose another address with --listen")
 	}
