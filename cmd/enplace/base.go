@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -106,6 +110,9 @@ func newBaseShow(c *cli) *cobra.Command {
 		Short: "Show the base of a data directory",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if _, err := os.Stat(filepath.Join(dataDir(c), "base")); errors.Is(err, fs.ErrNotExist) {
+				return noBaseYet(c) // and a look leaves no folder behind
+			}
 			b, done, err := localBase(c, baseOptions{})
 			if err != nil {
 				return err
@@ -113,18 +120,25 @@ func newBaseShow(c *cli) *cobra.Command {
 			defer done()
 			made, ok := b.Current()
 			if !ok {
-				return enplace.NotFoundf("%s has no base yet", c.data).WithFix("enplace base build --data %s", c.data)
+				return noBaseYet(c)
 			}
 			return c.print(made, func(w io.Writer) { printBase(w, made) })
 		},
 	}
 }
 
+func noBaseYet(c *cli) error {
+	return enplace.NotFoundf("%s has no base yet", c.data).WithFix("enplace base build --data %s", c.data)
+}
+
+// dataDir settles the data directory of a command that works in it.
+func dataDir(c *cli) string {
+	c.data = cmp.Or(c.data, defaultData)
+	return c.data
+}
+
 func localBase(c *cli, o baseOptions) (*base.Builder, func(), error) {
-	if c.data == "" {
-		c.data = defaultData
-	}
-	images, err := image.Open(filepath.Join(c.data, "images"))
+	images, err := image.Open(filepath.Join(dataDir(c), "images"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the images of %s: %w", c.data, err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -52,6 +53,17 @@ func findEnvironment(ctx context.Context, api *client.Client, name string) (enpl
 		}
 		p.Cursor = l.Next
 	}
+}
+
+// slugs gives a function that names environments as people know them: by slug, and by id where this key knows no more of it.
+// It is for lists alone, and a list is worth showing without it too.
+func slugs(ctx context.Context, api *client.Client) func(id string) string {
+	all, _ := everything(ctx, api.ListEnvironments)
+	known := map[string]string{"": "-"}
+	for _, e := range all {
+		known[e.ID] = e.Slug
+	}
+	return func(id string) string { return cmp.Or(known[id], id) }
 }
 
 // withEnvironment wraps a command whose first argument is an environment.
@@ -110,6 +122,13 @@ func size(n int64) string {
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	}
 	return fmt.Sprintf("%d B", n)
+}
+
+func files(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
 }
 
 func ago(t time.Time) string {

@@ -34,7 +34,13 @@ the time since the start. Interrupting this command leaves the build running; en
 					return err
 				}
 			}
-			if err := c.print(b, func(w io.Writer) { printBuild(w, b) }); err != nil {
+			show := printBuild
+			if detach {
+				show = func(w io.Writer, b enplace.Build) {
+					fmt.Fprintf(w, "build %d is %s; follow it: enplace env log %s %d -f\n", b.N, b.Status, e.Slug, b.N)
+				}
+			}
+			if err := c.print(b, func(w io.Writer) { show(w, b) }); err != nil {
 				return err
 			}
 			if b.Status.Ended() && b.Status != enplace.BuildSucceeded {

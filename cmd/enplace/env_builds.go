@@ -47,7 +47,7 @@ func newEnvCancel(c *cli) *cobra.Command {
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
-			n, err := buildNumber(ctx, api, e.ID, args)
+			n, err := buildNumber(ctx, api, e, args)
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func newEnvLog(c *cli) *cobra.Command {
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
-			n, err := buildNumber(ctx, api, e.ID, args)
+			n, err := buildNumber(ctx, api, e, args)
 			if err != nil {
 				return err
 			}
@@ -96,16 +96,16 @@ func copyOut(w io.Writer) func(io.ReadCloser, error) error {
 }
 
 // buildNumber reads the number after the environment, or gives the newest build's.
-func buildNumber(ctx context.Context, api *client.Client, id string, args []string) (int, error) {
+func buildNumber(ctx context.Context, api *client.Client, e enplace.Environment, args []string) (int, error) {
 	if len(args) > 0 {
 		return atLeastOne("BUILD", args[0])
 	}
-	l, err := api.ListBuilds(ctx, id, enplace.Page{Limit: 1})
+	l, err := api.ListBuilds(ctx, e.ID, enplace.Page{Limit: 1})
 	if err != nil {
 		return 0, err
 	}
 	if len(l.Items) == 0 {
-		return 0, enplace.NotFoundf("the environment has no build yet").WithFix("enplace env build ENV")
+		return 0, enplace.NotFoundf("the environment has no build yet").WithFix("enplace env build %s", e.Slug)
 	}
 	return l.Items[0].N, nil
 }

@@ -143,7 +143,7 @@ func printImport(w io.Writer, r enplace.ImportReport) {
 	if !r.Replaced {
 		word = "merged into the tree"
 	}
-	fmt.Fprintf(w, "imported %d files, %s, %s\n", r.Imported, size(r.Bytes), word)
+	fmt.Fprintf(w, "imported %s, %s, %s\n", files(r.Imported), size(r.Bytes), word)
 	if r.Commit != "" {
 		fmt.Fprintf(w, "commit %s %s\n", r.Commit, r.Describe)
 	}

@@ -30,7 +30,7 @@ registries. The next build installs them.`,
 	}
 	for _, m := range enplace.Managers {
 		add[m] = new([]string)
-		cmd.Flags().StringArrayVar(add[m], string(m), nil, "declare a "+string(m)+" package (repeat for more)")
+		cmd.Flags().StringArrayVar(add[m], string(m), nil, "declare a package of "+string(m)+" (repeat for more)")
 	}
 	cmd.Flags().StringArrayVar(&remove, "remove", nil, "remove MANAGER:NAME (repeat for more)")
 	cmd.RunE = withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, _ []string) error {

@@ -32,6 +32,9 @@ func newEnvPut(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if fi.IsDir() {
+					return enplace.Invalidf("%s is a folder, and put writes one file", args[1]).WithFix("enplace env import %s %s --merge", e.Slug, args[1])
+				}
 				content, executable = f, fi.Mode()&0o100 != 0
 			}
 			entry, created, err := api.PutFile(ctx, e.ID, args[0], content, executable)
@@ -74,7 +77,10 @@ func newEnvRemove(c *cli) *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
-			return api.DeleteFile(ctx, e.ID, args[0])
+			if err := api.DeleteFile(ctx, e.ID, args[0]); err != nil {
+				return err
+			}
+			return c.print(map[string]string{"deleted": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "removed %s\n", args[0]) })
 		}),
 	}
 }

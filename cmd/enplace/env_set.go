@@ -56,6 +56,9 @@ func newEnvSet(c *cli) *cobra.Command {
 		if changed("npm-scripts") {
 			in.Scripts = &scripts
 		}
+		if in == (enplace.UpdateEnvironment{}) {
+			return usageError(cmd, "nothing to change: name a setting")
+		}
 		e, err := api.UpdateEnvironment(ctx, e.ID, in)
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ func newEnvShow(c *cli) *cobra.Command {
 }
 
 func printEnvironment(w io.Writer, e enplace.Environment) {
-	rows := [][]string{{"name", e.Name}, {"id", e.ID}, {"path", e.Path}, {"owner", e.Owner}, {"tree", fmt.Sprintf("%d files, %s", e.Files, size(e.Bytes))},
+	rows := [][]string{{"name", e.Name}, {"id", e.ID}, {"path", e.Path}, {"owner", e.Owner}, {"tree", files(e.Files) + ", " + size(e.Bytes)},
 		{"active version", number(e.ActiveVersion)}}
 	for _, m := range enplace.Managers {
 		if list := e.Packages.Of(m); len(list) > 0 {
@@ -39,7 +39,13 @@ func printEnvironment(w io.Writer, e enplace.Environment) {
 		rows = append(rows, []string{"pip index", e.PipIndexURL})
 	}
 	if len(e.Check) > 0 {
-		rows = append(rows, []string{"check", strings.Join(e.Check, " ")})
+		rows = append(rows, []string{"check", quoteWords(e.Check)})
+	}
+	if e.Egress != nil {
+		rows = append(rows, []string{"egress of builds", egressLine(*e.Egress)})
+	}
+	if e.Scripts != nil && !*e.Scripts {
+		rows = append(rows, []string{"npm scripts", "off"})
 	}
 	table(w, rows...)
 	if len(e.Versions) > 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -54,8 +56,9 @@ func printVersion(w io.Writer, v enplace.Version) {
 		rows = append(rows, []string{p.Name, p.Version, string(p.Manager), p.Source, p.Hash})
 	}
 	table(w, rows...)
-	for name, version := range v.Manifest.Interpreters {
-		fmt.Fprintf(w, "%s %s\n", name, version)
+	fmt.Fprintln(w)
+	for _, name := range slices.Sorted(maps.Keys(v.Manifest.Interpreters)) {
+		fmt.Fprintf(w, "%s %s\n", name, v.Manifest.Interpreters[name])
 	}
 	for _, warning := range v.Manifest.Warnings {
 		fmt.Fprintln(w, "warning: "+warning)
@@ -115,6 +118,9 @@ func printDiff(w io.Writer, d enplace.VersionDiff) {
 		default:
 			fmt.Fprintf(w, "~ %s %s %s -> %s\n", p.Manager, p.Name, p.From, p.To)
 		}
+	}
+	if len(d.Packages)+len(d.Files) == 0 {
+		fmt.Fprintf(w, "versions %d and %d have the same files and packages\n", d.From, d.To)
 	}
 	for _, f := range d.Files {
 		fmt.Fprintf(w, "%s %s\n", map[string]string{"added": "+", "removed": "-", "changed": "~"}[f.Change], f.Path)

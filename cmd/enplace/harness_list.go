@@ -29,8 +29,9 @@ func newHarnessList(c *cli) *cobra.Command {
 			}
 			return c.print(all, func(w io.Writer) {
 				rows := [][]string{{"NAME", "COMMAND", "ENVIRONMENT", "OWNER", "CREATED", "ID"}}
+				slug := slugs(cmd.Context(), api)
 				for _, h := range all {
-					rows = append(rows, []string{h.Name, commandLine(h.Command), orDash(h.Environment), h.Owner, ago(h.CreatedAt), h.ID})
+					rows = append(rows, []string{h.Name, commandLine(h.Command), slug(h.Environment), h.Owner, ago(h.CreatedAt), h.ID})
 				}
 				table(w, rows...)
 			})
@@ -69,13 +70,17 @@ func printHarness(w io.Writer, h enplace.Harness) {
 	l := h.Limits.Or(enplace.DefaultTaskLimits)
 	egress := string(enplace.EgressNone)
 	if h.Egress != nil {
-		egress = strings.TrimSpace(string(h.Egress.Policy) + " " + strings.Join(h.Egress.Hosts, " "))
+		egress = egressLine(*h.Egress)
 	}
 	table(w, []string{"name", h.Name}, []string{"id", h.ID}, []string{"owner", h.Owner}, []string{"command", commandLine(h.Command)},
 		[]string{"environment", orDash(h.Environment)}, []string{"egress", egress}, []string{"limits", limitLine(l)}, []string{"created", ago(h.CreatedAt)})
 	if h.Instructions != "" {
 		fmt.Fprintf(w, "\n%s\n", strings.TrimRight(h.Instructions, "\n"))
 	}
+}
+
+func egressLine(e enplace.Egress) string {
+	return strings.TrimSpace(string(e.Policy) + " " + strings.Join(e.Hosts, " "))
 }
 
 func limitLine(l enplace.Limits) string {

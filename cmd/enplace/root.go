@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,7 +57,7 @@ func unknown(root *cobra.Command, args []string) error {
 	name := cmd.Flags().Arg(0)
 	cmd.SuggestionsMinimumDistance = 2 // letters; cobra's own default
 	if like := cmd.SuggestionsFor(name); len(like) > 0 {
-		return usageError(cmd, "there is no %s %s; is it %s", cmd.CommandPath(), name, strings.Join(like, " or "))
+		return usageError(cmd, "there is no %s %s; did you mean %s", cmd.CommandPath(), name, strings.Join(like, " or "))
 	}
 	return usageError(cmd, "there is no %s %s", cmd.CommandPath(), name)
 }
@@ -91,6 +93,9 @@ or its host lacks something.
 	f.Lookup("url").DefValue, f.Lookup("data").DefValue = "", "" // help is the same for everyone
 	f.BoolVar(&c.json, "json", false, "print JSON, errors too")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), "time: missing unit") { // Go's words for it help nobody
+			return usageError(cmd, "%v: write 30s, 10m or 2h", err)
+		}
 		return usageError(cmd, "%v", err)
 	})
 	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newAudit(c), newStatus(c), newVersion(c))
@@ -159,6 +164,9 @@ func (c *cli) exit(err error) int {
 		if e.Field != "" {
 			message = e.Field + ": " + message
 		}
+		if e.Err != nil {
+			message += " (" + reason(e.Err) + ")"
+		}
 		fmt.Fprintln(c.err, "enplace: "+message)
 		for _, f := range e.Fixes {
 			fmt.Fprintln(c.err, "  what to do: "+f)
@@ -168,6 +176,19 @@ func (c *cli) exit(err error) int {
 		return code
 	}
 	return 1
+}
+
+// reason says a cause in a few words. An error that came from a server has none; this one arose here, and is ours to tell.
+func reason(err error) string {
+	var file *fs.PathError
+	var web *url.Error
+	switch {
+	case errors.As(err, &file):
+		err = file.Err
+	case errors.As(err, &web):
+		err = web.Err
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
 // client gives the client of the server that flags, environment or data directory name.

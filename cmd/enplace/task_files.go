@@ -141,6 +141,6 @@ func downloadTask(ctx context.Context, c *cli, api *client.Client, t enplace.Tas
 	for _, s := range got.skipped {
 		fmt.Fprintln(c.err, "enplace: left out "+printable(s))
 	}
-	fmt.Fprintf(c.err, "%d files, %s, in %s\n", got.files, size(got.bytes), dir)
+	fmt.Fprintf(c.err, "%s, %s, in %s\n", files(got.files), size(got.bytes), dir)
 	return nil
 }

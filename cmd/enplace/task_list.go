@@ -54,7 +54,7 @@ func newTaskList(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(all, func(w io.Writer) { printTasks(w, all) })
+			return c.print(all, func(w io.Writer) { printTasks(w, all, slugs(cmd.Context(), api)) })
 		},
 	}
 	f := cmd.Flags()
@@ -68,14 +68,14 @@ func newTaskList(c *cli) *cobra.Command {
 	return cmd
 }
 
-func printTasks(w io.Writer, all []enplace.Task) {
+func printTasks(w io.Writer, all []enplace.Task, slug func(id string) string) {
 	rows := [][]string{{"ID", "STATUS", "EXIT", "ENVIRONMENT", "VERSION", "OWNER", "CREATED", "TOOK"}}
 	for _, t := range all {
 		took := "-"
 		if t.StartedAt != nil && t.EndedAt != nil {
 			took = t.EndedAt.Sub(*t.StartedAt).Round(time.Millisecond).String()
 		}
-		rows = append(rows, []string{t.ID, string(t.Status), number(t.ExitCode), orDash(t.Metadata.Environment), number(t.Metadata.EnvironmentVersion), t.Owner, ago(t.CreatedAt), took})
+		rows = append(rows, []string{t.ID, string(t.Status), number(t.ExitCode), slug(t.Metadata.Environment), number(t.Metadata.EnvironmentVersion), t.Owner, ago(t.CreatedAt), took})
 	}
 	table(w, rows...)
 }

@@ -117,8 +117,8 @@ func pinned(rec store.TaskRecord, v enplace.Version, err error) (store.TaskRecor
 		return rec, nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return rec, enplace.Conflictf("the environment %s has no version yet, so there is nothing to run on", rec.Metadata.Environment).
-			WithFix("build it: POST /v1/environments/%s/build", rec.Metadata.Environment)
+		return rec, enplace.Conflictf("the environment %s has no version yet, so there is nothing to run on", rec.Slug).
+			WithFix("build it: enplace env build %s, or POST /v1/environments/%s/build", rec.Slug, rec.Metadata.Environment)
 	}
 	if err != nil {
 		return rec, err
