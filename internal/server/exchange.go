@@ -144,8 +144,11 @@ func (s *Server) finish(ex *exchange, r *http.Request, start time.Time) {
 // log writes one line. Neither the query nor any body is in it: they may hold secrets.
 func (s *Server) log(ex *exchange, r *http.Request, route string, elapsed time.Duration) {
 	level := slog.LevelInfo
-	if ex.rule.open && ex.status < 400 {
-		level = slog.LevelDebug // watchers ask every few seconds
+	switch {
+	case ex.rule.open && (ex.status < 400 || notYet(ex.cause)):
+		level = slog.LevelDebug // watchers ask every few seconds, or ten times in one
+	case ex.cause != nil && ex.status >= 500:
+		level = slog.LevelError
 	}
 	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(attrs,
@@ -156,11 +159,14 @@ func (s *Server) log(ex *exchange, r *http.Request, route string, elapsed time.D
 	}
 	if ex.cause != nil {
 		attrs = append(attrs, slog.String("err", ex.cause.Error()))
-		if ex.status >= 500 {
-			level = slog.LevelError
-		}
 	}
 	s.cfg.Logger.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// notYet reports whether an error only says that the server is starting: nothing failed underneath.
+func notYet(err error) bool {
+	e, ok := errors.AsType[*enplace.Error](err)
+	return ok && e.Kind == enplace.KindUnavailable && e.Err == nil
 }
 
 // stallTimeout is how long a body may stop arriving.

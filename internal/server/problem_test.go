@@ -262,4 +262,8 @@ func TestReady(t *testing.T) {
 	if err := b.client.Ready(t.Context()); enplace.KindOf(err) != enplace.KindUnavailable || strings.Contains(err.Error(), "secret") {
 		t.Errorf("not ready: %v", err)
 	}
+	// A server that makes its base is asked for minutes: that fills no log. A failure does.
+	if log := b.log.String(); strings.Contains(log, "the base is being made") || !strings.Contains(log, "secret path") {
+		t.Errorf("the log: %s", log)
+	}
 }

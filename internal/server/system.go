@@ -35,7 +35,7 @@ func (s *Server) readyz(ctx context.Context, _ enplace.Caller, _ *struct{}) (*On
 		err = enplace.Errorf(enplace.KindUnavailable, "tasks and builds cannot run yet; the server's log says why").WithCause(err).
 			WithFix("run `enplace doctor` on the server")
 	} else if e != nil {
-		err = &enplace.Error{Kind: enplace.KindUnavailable, Message: e.Message, Field: e.Field, Fixes: e.Fixes, Err: err}
+		err = &enplace.Error{Kind: enplace.KindUnavailable, Message: e.Message, Field: e.Field, Fixes: e.Fixes, Err: e.Err}
 	}
 	return one(Health{Status: "ready"}, err)
 }
