@@ -20,6 +20,7 @@ func (b *Builder) make(ctx context.Context, key string, out *lines) (Base, error
 		return Base{}, err
 	}
 	defer func() {
+		out.printf("removing the folder that it was made in")
 		// The caller's context may have ended; what was made is removed all the same.
 		if err := b.clear(context.WithoutCancel(ctx)); err != nil {
 			b.cfg.Logger.Warn("removing what the making of the base left", "error", err)
@@ -36,7 +37,7 @@ func (b *Builder) make(ctx context.Context, key string, out *lines) (Base, error
 	if err := b.write(rec); err != nil {
 		return Base{}, err
 	}
-	out.printf("base %s: %d MB, %d files, %s", rec.Digest, rec.Bytes>>20, rec.Files, rec.Took.Round(time.Second))
+	out.printf("base %s: %d MiB, %d files, %s", rec.Digest, rec.Bytes>>20, rec.Files, rec.Took.Round(time.Second))
 	return rec, nil
 }
 

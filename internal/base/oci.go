@@ -38,7 +38,7 @@ func pull(ctx context.Context, root *rootfs, reference string, out *lines) (stri
 	}
 	for i, l := range layers {
 		size, _ := l.Size() // for the line only
-		out.printf("layer %d of %d, %d MB", i+1, len(layers), size>>20)
+		out.printf("layer %d of %d, %d MiB", i+1, len(layers), size>>20)
 		if err := unpackLayer(ctx, root, l); err != nil {
 			return "", pullFailed(ctx, reference, fmt.Errorf("layer %d: %w", i+1, err))
 		}

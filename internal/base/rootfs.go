@@ -208,7 +208,7 @@ func (r *rootfs) file(parent int, base string, content io.Reader) error {
 	n, err := io.Copy(f, io.LimitReader(content, r.maxBytes-r.bytes+1))
 	r.bytes += n
 	if err == nil && r.bytes > r.maxBytes {
-		err = fmt.Errorf("the root is larger than %d MB", r.maxBytes>>20)
+		err = fmt.Errorf("the root is larger than %d MiB", r.maxBytes>>20)
 	}
 	return errors.Join(err, f.Close())
 }

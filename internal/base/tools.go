@@ -176,7 +176,7 @@ func download(ctx context.Context, address, want, file string) error {
 		return err
 	}
 	if n > maxDownload {
-		return fmt.Errorf("the file is larger than %d MB", maxDownload>>20)
+		return fmt.Errorf("the file is larger than %d MiB", maxDownload>>20)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
 		return fmt.Errorf("its SHA-256 is %s, and %s is the right one", got, want)

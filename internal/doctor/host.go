@@ -53,7 +53,18 @@ func programThat(name string, args ...string) func(context.Context, Config) (str
 }
 
 func runtimeThere(ctx context.Context, c Config) (string, error) {
-	return version(ctx, c.Runtime, "--version")
+	detail, err := version(ctx, c.Runtime, "--version")
+	switch {
+	case err == nil:
+		return detail, nil
+	case c.Runtime == "runsc":
+		err = mendError{err, "install gVisor's runsc from its release (Debian has no package of it), or use --runtime runc"}
+	case c.Runtime == "crun":
+		err = mendError{err, "apt-get install -y crun, or use --runtime runc"}
+	case c.Runtime != "runc":
+		err = mendError{err, "name a runtime that is there: --runtime runc"}
+	}
+	return "", err
 }
 
 func version(ctx context.Context, name string, args ...string) (string, error) {
@@ -104,7 +115,7 @@ func dataDirectory(_ context.Context, c Config) (string, error) {
 			continue // the server's own; it sees to it
 		}
 		if fi.Mode()&0o001 == 0 {
-			return "", mendError{fmt.Errorf("others may not pass through %s, and the root of a sandbox is one of them", p), "chmod o+x " + p}
+			return "", mendError{fmt.Errorf("others may not pass through %s, and the root of a sandbox is one of them", p), "chmod o+x " + p + "; or choose another directory with --data"}
 		}
 	}
 	err := scratch(c, func(string) error { return nil })

@@ -78,18 +78,18 @@ func TestWhatCannotBeStarted(t *testing.T) {
 		field string
 		says  string
 	}{
-		{"missing program", Command{Argv: []string{"nonesuch"}, Env: env, Dir: "/"}, "argv", "nonesuch"},
-		{"missing path", Command{Argv: []string{"/usr/nonesuch"}, Env: env, Dir: "/"}, "argv", "/usr/nonesuch"},
-		{"no PATH", Command{Argv: []string{"ls"}, Dir: "/"}, "argv", "PATH"},
-		{"relative PATH", Command{Argv: []string{"here"}, Env: []string{"PATH=:.::task:"}, Dir: "/task"}, "argv", "here"},
+		{"missing program", Command{Argv: []string{"nonesuch"}, Env: env, Dir: "/"}, "command", "nonesuch"},
+		{"missing path", Command{Argv: []string{"/usr/nonesuch"}, Env: env, Dir: "/"}, "command", "/usr/nonesuch"},
+		{"no PATH", Command{Argv: []string{"ls"}, Dir: "/"}, "command", "PATH"},
+		{"relative PATH", Command{Argv: []string{"here"}, Env: []string{"PATH=:.::task:"}, Dir: "/task"}, "command", "here"},
 		{"missing folder", Command{Argv: []string{"ls"}, Env: env, Dir: "/nonesuch"}, "dir", "/nonesuch"},
 		{"folder is a file", Command{Argv: []string{"ls"}, Env: env, Dir: "/task/plain"}, "dir", "not a folder"},
 		{"relative folder", Command{Argv: []string{"ls"}, Env: env, Dir: "task"}, "dir", "absolute"},
-		{"not executable", Command{Argv: []string{"./plain"}, Env: env, Dir: "/task"}, "argv", "./plain"},
-		{"is a folder", Command{Argv: []string{"./sub"}, Env: env, Dir: "/task"}, "argv", "directory"},
-		{"lost interpreter", Command{Argv: []string{"./lost"}, Env: env, Dir: "/task"}, "argv", "interpreter"},
-		{"no program", Command{Argv: []string{"./broken"}, Env: env, Dir: "/task"}, "argv", "#!"},
-		{"nothing", Command{Dir: "/"}, "argv", "no program"},
+		{"not executable", Command{Argv: []string{"./plain"}, Env: env, Dir: "/task"}, "command", "./plain"},
+		{"is a folder", Command{Argv: []string{"./sub"}, Env: env, Dir: "/task"}, "command", "directory"},
+		{"lost interpreter", Command{Argv: []string{"./lost"}, Env: env, Dir: "/task"}, "command", "interpreter"},
+		{"no program", Command{Argv: []string{"./broken"}, Env: env, Dir: "/task"}, "command", "#!"},
+		{"nothing", Command{Dir: "/"}, "command", "no program"},
 		{"bad variable", Command{Argv: []string{"ls"}, Env: []string{"=x"}, Dir: "/"}, "env", "KEY"},
 		{"NUL", Command{Argv: []string{"ls", "a\x00b"}, Env: env, Dir: "/"}, "", "NUL"},
 	} {

@@ -27,7 +27,7 @@ func resolve(r execRequest) (string, error) {
 			p = path.Join(r.Dir, p)
 		}
 		if err := executable(p); err != nil {
-			return "", enplace.Invalidf("cannot run %s: %s", name, reason(err)).WithField("argv")
+			return "", enplace.Invalidf("cannot run %s: %s", name, reason(err)).WithField("command")
 		}
 		return p, nil
 	}
@@ -50,16 +50,16 @@ func resolve(r execRequest) (string, error) {
 			return p, nil
 		}
 		if err == fs.ErrPermission {
-			denied = enplace.Invalidf("cannot run %s: %s is not executable", name, p).WithField("argv")
+			denied = enplace.Invalidf("cannot run %s: %s is not executable", name, p).WithField("command")
 		}
 	}
 	if denied != nil {
 		return "", denied
 	}
 	if search == "" {
-		return "", enplace.Invalidf("cannot find the program %s: the command has no PATH; give one, or the program's whole path", name).WithField("argv")
+		return "", enplace.Invalidf("cannot find the program %s: the command has no PATH; give one, or the program's whole path", name).WithField("command")
 	}
-	return "", enplace.Invalidf("there is no program %s on the PATH %s", name, search).WithField("argv")
+	return "", enplace.Invalidf("there is no program %s on the PATH %s", name, search).WithField("command")
 }
 
 // executable says why a path cannot be run. Root may run what anybody may.
@@ -90,11 +90,11 @@ func startError(r execRequest, program string, errno syscall.Errno) error {
 	case unix.EAGAIN, unix.ENOMEM:
 		return enplace.Errorf(enplace.KindBusy, "cannot run %s: the sandbox has reached its limit on processes or memory", r.Argv[0]).WithCause(errno)
 	case unix.E2BIG:
-		return enplace.TooLargef("cannot run %s: its arguments and variables are larger than the kernel takes", r.Argv[0]).WithField("argv")
+		return enplace.TooLargef("cannot run %s: its arguments and variables are larger than the kernel takes", r.Argv[0]).WithField("command")
 	case unix.ENOENT:
-		return enplace.Invalidf("cannot run %s: the interpreter that %s asks for is missing", r.Argv[0], program).WithField("argv")
+		return enplace.Invalidf("cannot run %s: the interpreter that %s asks for is missing", r.Argv[0], program).WithField("command")
 	case unix.ENOEXEC:
-		return enplace.Invalidf("cannot run %s: %s is neither a program of this machine nor a script with a #! line", r.Argv[0], program).WithField("argv")
+		return enplace.Invalidf("cannot run %s: %s is neither a program of this machine nor a script with a #! line", r.Argv[0], program).WithField("command")
 	}
-	return enplace.Invalidf("cannot run %s: %s", r.Argv[0], errno.Error()).WithField("argv")
+	return enplace.Invalidf("cannot run %s: %s", r.Argv[0], errno.Error()).WithField("command")
 }

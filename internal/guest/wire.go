@@ -134,7 +134,7 @@ func decodeExec(b []byte) (execRequest, error) {
 // check refuses what could not be run, on both sides of the wire.
 func (r execRequest) check() error {
 	if len(r.Argv) == 0 || r.Argv[0] == "" {
-		return enplace.Invalidf("names no program").WithField("argv")
+		return enplace.Invalidf("names no program").WithField("command")
 	}
 	if !path.IsAbs(r.Dir) {
 		return enplace.Invalidf("the folder %q to run in is not absolute", r.Dir).WithField("dir")

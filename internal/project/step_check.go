@@ -3,6 +3,7 @@ package project
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -51,7 +52,11 @@ func (p *plan) stepCheck(ctx context.Context) (build.Outcome, error) {
 	_, _, err = p.run.Layer(ctx, build.Layer{
 		Key: []any{"check", p.run.Environment, p.run.N}, Spec: spec,
 		Run: func(ctx context.Context, sh *build.Shell) (any, error) {
-			return nil, sh.Do(ctx, build.Cmd{Argv: p.run.Spec.Check, Dir: p.root, Env: p.taskEnv()})
+			err := sh.Do(ctx, build.Cmd{Argv: p.run.Spec.Check, Dir: p.root, Env: p.taskEnv()})
+			if f, ok := errors.AsType[*enplace.Failure](err); ok && f.Reason == enplace.ReasonExit {
+				f.Message = "the environment's own check failed: " + f.Message
+			}
+			return nil, err
 		},
 	}, nil)
 	return build.Ran, err
