@@ -209,7 +209,12 @@ func (s *Service) command(ctx context.Context, rec *store.TaskRecord, box sandbo
 		return end
 	}
 	if err != nil && !errors.Is(err, sandbox.ErrStopped) {
-		return s.notStarted(ctx, err, log)
+		end = s.notStarted(ctx, err, log)
+		if enplace.KindOf(err) == enplace.KindInvalid { // there is no such program, or it cannot be run
+			notFound := 127 // as a shell says it
+			end.code = &notFound
+		}
+		return end
 	}
 	if err != nil {
 		exit.Code = 137
