@@ -44,7 +44,7 @@ func TestCheckLink(t *testing.T) {
 			t.Errorf("CheckLink(%q, %q): %v", ok[0], ok[1], err)
 		}
 	}
-	for _, bad := range [][2]string{{"a", "/etc"}, {"a", ".."}, {"a", "../b"}, {"d/a", "../../b"}, {"d/a", "../../d/b"}, {"a", ""}, {"a", `..\b`}} {
+	for _, bad := range [][2]string{{"a", "/etc"}, {"a", ".."}, {"a", "../b"}, {"d/a", "../../b"}, {"d/a", "../../d/b"}, {"a", "b/.."}, {"d/a", "s/../.."}, {"d/e/a", "../s/../../../etc/passwd"}, {"a", ""}, {"a", `..\b`}} {
 		if err := enplace.CheckLink(bad[0], bad[1]); err == nil {
 			t.Errorf("CheckLink(%q, %q) was accepted", bad[0], bad[1])
 		}

@@ -1,7 +1,6 @@
 package enplace
 
 import (
-	"path"
 	"strings"
 	"unicode/utf8"
 )
@@ -46,26 +45,29 @@ func CheckPath(p string) error {
 	return nil
 }
 
-// CheckLink refuses a link whose target is absolute or leaves the tree.
+// CheckLink refuses a link that is absolute or could leave the tree, whatever other links the tree holds. A target goes up at
+// its start only, through folders that are real, and after that only down: behind a name, ".." would go up from wherever a link
+// of that name leads.
 func CheckLink(p, target string) error {
+	bad := func(why string) error {
+		return Invalidf("links to %s; %s", quotePath(target), why).WithField(quotePath(p))
+	}
 	if target == "" || target[0] == '/' || strings.ContainsAny(target, "\x00\\") || len(target) > 4095 || !utf8.ValidString(target) {
-		return Invalidf("links to %s; a link must be relative and stay inside the project", quotePath(target)).WithField(quotePath(p))
+		return bad("a link must be relative and stay inside the project")
 	}
-	// Walk the target part by part: a/../../x may not leave even where it comes back.
-	dir := strings.Split(path.Dir(p), "/")
-	if path.Dir(p) == "." {
-		dir = nil
-	}
+	depth, down := strings.Count(p, "/"), false
 	for part := range strings.SplitSeq(target, "/") {
 		switch part {
 		case "", ".":
 		case "..":
-			if len(dir) == 0 {
-				return Invalidf("links to %s, outside the project", quotePath(target)).WithField(quotePath(p))
+			if down {
+				return bad("write it without the .. behind a name, which could lead anywhere")
 			}
-			dir = dir[:len(dir)-1]
+			if depth--; depth < 0 {
+				return bad("that is outside the project")
+			}
 		default:
-			dir = append(dir, part)
+			down = true
 		}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"enplace"
 )
@@ -104,7 +103,7 @@ func makeWay(root *os.Root, name string) error {
 
 func makeLinks(root *os.Root, links []*tar.Header, got *unpacked) error {
 	for _, h := range links {
-		if !staysInside(h.Name, h.Linkname) {
+		if enplace.CheckLink(h.Name, h.Linkname) != nil {
 			got.skipped = append(got.skipped, h.Name+": a link that leads out")
 			continue
 		}
@@ -117,25 +116,4 @@ func makeLinks(root *os.Root, links []*tar.Header, got *unpacked) error {
 		got.files++
 	}
 	return nil
-}
-
-// staysInside reports whether a link cannot lead out, whatever links it goes through: it goes up only at its start, through
-// folders that are real, and after that only down.
-func staysInside(name, target string) bool {
-	if enplace.CheckLink(name, target) != nil {
-		return false
-	}
-	down := false
-	for part := range strings.SplitSeq(target, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if down {
-				return false
-			}
-		default:
-			down = true
-		}
-	}
-	return true
 }

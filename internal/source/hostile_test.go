@@ -43,6 +43,7 @@ func TestHostileTar(t *testing.T) {
 		{"backslash dot dot", []item{{name: `..\x`, body: "x"}}, ".."},
 		{"link to absolute", []item{{name: "l", kind: sym, link: "/etc/passwd"}}, "must be relative"},
 		{"link out", []item{{name: "a/l", kind: sym, link: "../../x"}}, "outside the project"},
+		{"link out by way of another link", []item{ok, {name: "d/s", kind: sym, link: "."}, {name: "d/l", kind: sym, link: "s/../../x"}}, "behind a name"},
 		{"link out and back", []item{{name: "l", kind: sym, link: "../p/x"}}, "outside the project"},
 		{"link with nothing", []item{{name: "l", kind: sym}}, "must be relative"},
 		{"link with backslash", []item{{name: "l", kind: sym, link: `..\x`}}, "must be relative"},
