@@ -30,7 +30,7 @@ func TestCheckPath(t *testing.T) {
 			t.Errorf("CheckPath(%q): %v", ok, err)
 		}
 	}
-	for _, bad := range []string{"", "/a", "a/", "a//b", ".", "a/./b", "../a", "a/..", `a\b`, "C:x", "a\x00b", "a\nb", "a\x7f", "\xff", strings.Repeat("x", 256), strings.Repeat("x/", 2000) + "x"} {
+	for _, bad := range []string{"", "/a", "a/", "a//b", ".", "a/./b", "../a", "a/..", `a\b`, "C:x", "a\x00b", "a\nb", "a\x7f", "a\u009b31mb", "\xff", strings.Repeat("x", 256), strings.Repeat("x/", 2000) + "x"} {
 		if err := enplace.CheckPath(bad); enplace.KindOf(err) != enplace.KindInvalid {
 			t.Errorf("CheckPath(%q) = %v; want it refused as invalid", bad, err)
 		}
@@ -44,7 +44,7 @@ func TestCheckLink(t *testing.T) {
 			t.Errorf("CheckLink(%q, %q): %v", ok[0], ok[1], err)
 		}
 	}
-	for _, bad := range [][2]string{{"a", "/etc"}, {"a", ".."}, {"a", "../b"}, {"d/a", "../../b"}, {"d/a", "../../d/b"}, {"a", "b/.."}, {"d/a", "s/../.."}, {"d/e/a", "../s/../../../etc/passwd"}, {"a", ""}, {"a", `..\b`}} {
+	for _, bad := range [][2]string{{"a", "/etc"}, {"a", ".."}, {"a", "../b"}, {"d/a", "../../b"}, {"d/a", "../../d/b"}, {"a", "b/.."}, {"d/a", "s/../.."}, {"d/e/a", "../s/../../../etc/passwd"}, {"a", ""}, {"a", `..\b`}, {"a", "b\x1b[31m"}, {"a", "\u009b31m"}} {
 		if err := enplace.CheckLink(bad[0], bad[1]); err == nil {
 			t.Errorf("CheckLink(%q, %q) was accepted", bad[0], bad[1])
 		}

@@ -2,6 +2,7 @@ package enplace
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -24,10 +25,8 @@ func CheckPath(p string) error {
 	case strings.ContainsRune(p, '\\'):
 		return bad("the path has a backslash; separate folders with /")
 	}
-	for _, r := range p {
-		if r < 0x20 || r == 0x7f {
-			return bad("the path holds a control character")
-		}
+	if strings.ContainsFunc(p, unicode.IsControl) { // those above 0x80 too: terminals obey them
+		return bad("the path holds a control character")
 	}
 	for part := range strings.SplitSeq(p, "/") {
 		switch {
@@ -52,7 +51,7 @@ func CheckLink(p, target string) error {
 	bad := func(why string) error {
 		return Invalidf("links to %s; %s", quotePath(target), why).WithField(quotePath(p))
 	}
-	if target == "" || target[0] == '/' || strings.ContainsAny(target, "\x00\\") || len(target) > 4095 || !utf8.ValidString(target) {
+	if target == "" || target[0] == '/' || strings.Contains(target, `\`) || strings.ContainsFunc(target, unicode.IsControl) || len(target) > 4095 || !utf8.ValidString(target) {
 		return bad("a link must be relative and stay inside the project")
 	}
 	depth, down := strings.Count(p, "/"), false
@@ -91,8 +90,8 @@ func quotePath(p string) string {
 		p = p[:117] + "..."
 	}
 	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f {
-			return '\uFFFD'
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
 		}
 		return r
 	}, p), "\uFFFD")
