@@ -42,6 +42,7 @@ type container struct {
 	mountNS *os.File
 	process *os.File // process 1, as a pidfd
 	layers  []*image.Layer
+	ahead   atomic.Pointer[ahead]
 	volume  *volume
 	gate    *egress.Gate
 	client  *guest.Client
@@ -212,6 +213,7 @@ func (c *container) clear() error {
 			f.Close()
 		}
 	}
+	c.dropAhead(c.ahead.Swap(nil))
 	for _, l := range c.layers {
 		note(l.Close())
 	}

@@ -119,16 +119,24 @@ func (c *container) mountRoot(ctx context.Context) (*os.File, error) {
 	return withAttrs(mount, err, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
-// stack gives a detached mount of images, writable when there is an upper folder. The images are kept until the sandbox's end.
-func (c *container) stack(ctx context.Context, images []enplace.Digest, upper, work string) (*os.File, error) {
-	var layers []*image.Layer
+// acquire keeps images until the sandbox's end.
+func (c *container) acquire(ctx context.Context, images []enplace.Digest) ([]*image.Layer, error) {
+	before := len(c.layers)
 	for _, d := range images {
 		l, err := c.r.images.Acquire(ctx, d)
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", d, err)
 		}
 		c.layers = append(c.layers, l)
-		layers = append(layers, l)
+	}
+	return c.layers[before:], nil
+}
+
+// stack gives a detached mount of images, writable when there is an upper folder. The images are kept until the sandbox's end.
+func (c *container) stack(ctx context.Context, images []enplace.Digest, upper, work string) (*os.File, error) {
+	layers, err := c.acquire(ctx, images)
+	if err != nil {
+		return nil, err
 	}
 	return image.Stack(image.StackOptions{Layers: layers, UserNS: int(c.userNS.Fd()), Upper: upper, Work: work, Volatile: upper != ""})
 }

@@ -14,9 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnlyAttrs are those of what is attached to be read.
-const readOnlyAttrs = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
-
 // cloneMount makes a detached copy of what is at the path, with attributes set.
 func cloneMount(path string, attrs uint64) (*os.File, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)

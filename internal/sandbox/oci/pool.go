@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"enplace"
 )
 
 const (
@@ -39,23 +41,31 @@ type shelf struct {
 	asked  int         // by Warm
 	claims []time.Time // within the window, and the last one
 	failed time.Time
+	// expect is what sandboxes were claimed with that have no successor yet. Each successor gets ready for the same, so that
+	// those that wait mirror what is asked for.
+	expect [][]enplace.Digest
 }
 
 func newPool(r *Runtime, most int) *pool {
 	return &pool{r: r, max: most, shelves: map[key]*shelf{}, wake: make(chan struct{}, 1)}
 }
 
-// take gives a waiting sandbox, or nil when there is none, and counts as demand.
-func (p *pool) take(k key) *container {
+// take gives a waiting sandbox, or nil when there is none, and counts as demand. It prefers one that has the images at hand.
+func (p *pool) take(k key, images []enplace.Digest) *container {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = p.r.now()
 	s := p.shelf(k)
 	s.claims = append(s.claims, p.last)
+	s.expect = append(s.expect, images)
+	if over := len(s.expect) - max(p.max, s.asked); over > 0 {
+		s.expect = slices.Delete(s.expect, 0, over)
+	}
 	p.rouse()
 	for len(s.ready) > 0 {
-		c := s.ready[0]
-		s.ready = s.ready[1:]
+		i := max(slices.IndexFunc(s.ready, func(c *container) bool { return c.has(images) }), 0)
+		c := s.ready[i]
+		s.ready = slices.Delete(s.ready, i, i+1)
 		if c.alive() {
 			return c
 		}
@@ -155,6 +165,11 @@ func (p *pool) next() (best key, wait time.Duration, ok bool) {
 			s.ready = s.ready[:len(s.ready)-1]
 			c.kill()
 		}
+		for _, c := range s.ready {
+			if a := c.ahead.Load(); a != nil && now.Sub(a.made) > idleTime {
+				c.dropAhead(c.ahead.Swap(nil)) // or it would hold the disk space of images that nobody wants
+			}
+		}
 		if now.Sub(s.failed) < failurePause {
 			continue
 		}
@@ -189,6 +204,11 @@ func (p *pool) want(s *shelf, now time.Time) int {
 func (p *pool) fill(ctx context.Context, k key) {
 	c, err := p.r.create(ctx, k)
 	if err == nil {
+		if images := p.expectation(k); len(images) > 0 {
+			if err := c.stackAhead(ctx, images); err != nil { // its owner will see, if that matters then
+				p.r.log.Debug("stacking images ahead", "sandbox", c.name, "error", err)
+			}
+		}
 		p.put(c)
 		return
 	}
@@ -198,6 +218,19 @@ func (p *pool) fill(ctx context.Context, k key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shelf(k).failed = p.r.now()
+}
+
+// expectation takes what the next sandbox is to be ready for.
+func (p *pool) expectation(k key) []enplace.Digest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.shelf(k)
+	if len(s.expect) == 0 {
+		return nil
+	}
+	images := s.expect[0]
+	s.expect = s.expect[1:]
+	return images
 }
 
 // put holds a sandbox ready, unless it has ended already.

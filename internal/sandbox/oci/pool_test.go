@@ -2,11 +2,13 @@ package oci
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"enplace"
+	"enplace/internal/sandbox"
 )
 
 // shelfOf gives the names of the sandboxes that are ready for the harness's base.
@@ -81,7 +83,41 @@ func TestPoolDropsTheDead(t *testing.T) {
 	if err := c.Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.oci.pool.take(k); got != nil {
+	if got := h.oci.pool.take(k, nil); got != nil {
 		t.Errorf("got %s, which is dead", got.name)
+	}
+}
+
+// A sandbox that is made ahead has the images at hand that its predecessor was claimed with. Whoever mounts others sees
+// nothing of them.
+func TestPoolStacksAhead(t *testing.T) {
+	h := newHouse(t, runtimeRunc, func(c *Config) { c.PoolMax = 2 })
+	disk := enplace.DefaultTaskLimits.DiskMiB
+	one := []enplace.Digest{h.Pack(t, map[string]string{"one": "1"}), h.Pack(t, map[string]string{"more": "1"})}
+	two := []enplace.Digest{h.Pack(t, map[string]string{"two": "2"})}
+	look := func(id string, images []enplace.Digest) (stacked bool, saw string) {
+		s := h.Spec(id)
+		s.Mounts = []sandbox.Mount{{Path: "/env/demo", Images: images}}
+		p := h.oci.pool
+		p.mu.Lock()
+		if shelf := p.shelves[newKey(h.Base, disk)]; shelf != nil && len(shelf.ready) > 0 {
+			stacked = shelf.ready[0].has(images)
+		}
+		p.mu.Unlock()
+		box := h.Start(t, s)
+		var out strings.Builder
+		if _, err := box.Exec(t.Context(), sandbox.Command{Argv: []string{"/bin/ls", "/env/demo"}, Dir: "/", Stdout: &out}); err != nil {
+			t.Fatal(err)
+		}
+		return stacked, out.String()
+	}
+	look("first", one)
+	h.waitForShelf(t, disk, 1)
+	if stacked, saw := look("second", one); !stacked || !strings.Contains(saw, "one") || !strings.Contains(saw, "more") {
+		t.Errorf("stacked ahead: %v; it saw %q", stacked, saw)
+	}
+	h.waitForShelf(t, disk, 2)
+	if stacked, saw := look("third", two); stacked || strings.Contains(saw, "one") || !strings.Contains(saw, "two") {
+		t.Errorf("others stacked ahead: %v; it saw %q", stacked, saw)
 	}
 }

@@ -3,6 +3,7 @@ package oci
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,7 +91,7 @@ func (r *Runtime) start(ctx context.Context, s sandbox.Spec) (*container, error)
 		return nil, err
 	}
 	k := newKey(s.Root, s.Limits.DiskMiB)
-	c := r.pool.take(k)
+	c := r.pool.take(k, expected(s.Mounts))
 	if c == nil {
 		if c, err = r.create(ctx, k); err != nil {
 			r.caches.release(ctx, held)
@@ -199,7 +200,12 @@ func (c *container) mount(ctx context.Context, n int, m sandbox.Mount) (*os.File
 		mount, err := c.stack(ctx, m.Images, upper, work)
 		return withAttrs(mount, err, volumeAttrs)
 	default:
-		mount, err := c.stack(ctx, m.Images, "", "")
-		return withAttrs(mount, err, readOnlyAttrs)
+		if mount := c.takeAhead(m.Images); mount != nil {
+			if _, err := c.acquire(ctx, m.Images); err != nil {
+				return nil, errors.Join(err, mount.Close())
+			}
+			return mount, nil
+		}
+		return c.stack(ctx, m.Images, "", "") // read only, nosuid and nodev as all stacks are
 	}
 }
