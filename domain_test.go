@@ -170,3 +170,15 @@ func TestLimitsCheckNamesTheField(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 }
+
+func TestShown(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"a b/ü": "a b/ü", "a\x1b[31m\nb": "a\uFFFD[31m\uFFFDb", "\u009b31m\u202eg": "\uFFFD31m\uFFFDg", "\xff": "\uFFFD",
+		"1234567890123": "123456789012…", "12345678901ü": "12345678901…",
+	} {
+		if got := enplace.Shown(in, 12); got != want {
+			t.Errorf("Shown(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

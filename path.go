@@ -84,15 +84,5 @@ func ImportSkips(p string) string {
 	return ""
 }
 
-// quotePath shortens a hostile path for a message.
-func quotePath(p string) string {
-	if len(p) > 120 {
-		p = p[:117] + "..."
-	}
-	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, p), "\uFFFD")
-}
+// quotePath is for paths of an archive in messages.
+func quotePath(p string) string { return Shown(p, 120) }

@@ -43,15 +43,7 @@ func newTaskFiles(c *cli) *cobra.Command {
 }
 
 // printable replaces what a terminal might obey: the names of files are a task's own.
-func printable(s string) string {
-	out := []rune(s)
-	for i, r := range out {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
-			out[i] = '\uFFFD'
-		}
-	}
-	return string(out)
-}
+func printable(s string) string { return enplace.Shown(s, len(s)) }
 
 func newTaskGet(c *cli) *cobra.Command {
 	var out string

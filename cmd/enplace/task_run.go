@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -125,7 +126,7 @@ func startTask(ctx context.Context, c *cli, api *client.Client, o runOptions, ar
 // runName names the harness of a command for the short time that it is there, and in the audit for good.
 func runName(argv []string) string {
 	name := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r

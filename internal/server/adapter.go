@@ -163,16 +163,5 @@ func (s *Server) unmatched(w http.ResponseWriter, r *http.Request) {
 	s.send(ex, p)
 }
 
-// shorten keeps a hostile path out of a message.
-func shorten(s string) string {
-	s = strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '\uFFFD'
-		}
-		return r
-	}, s), "\uFFFD")
-	if len(s) > 200 {
-		s = strings.ToValidUTF8(s[:197], "") + "…"
-	}
-	return s
-}
+// shorten is for what a request says of itself, in messages.
+func shorten(s string) string { return enplace.Shown(s, 200) }

@@ -3,7 +3,6 @@ package source
 import (
 	"fmt"
 	"strings"
-	"unicode"
 
 	"enplace"
 )
@@ -46,16 +45,5 @@ func wasWere(paths []string) string {
 	return quotedList(paths) + " were"
 }
 
-// shown makes a hostile name fit for a message: short, valid, and without what a terminal would obey.
-func shown(name string) string {
-	const most = 200
-	if len(name) > most {
-		name = name[:most] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.ToValidUTF8(name, string(unicode.ReplacementChar)))
-}
+// shown is for names of an archive in messages.
+func shown(name string) string { return enplace.Shown(name, 200) }
