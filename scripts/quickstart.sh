@@ -115,4 +115,4 @@ say "The version, and what it is made of"
 show enplace env show content-studio
 show enplace env versions content-studio 1
 
-say "Done: exit 0"
+say "Done: exit 0. The server and its data go now; the base stays in $dir. To keep a server, take the tour in README.md"
