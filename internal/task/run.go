@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"enplace"
+	"enplace/internal/image"
 	"enplace/internal/sandbox"
 	"enplace/internal/store"
 	"enplace/internal/transcript"
@@ -292,6 +293,10 @@ func (s *Service) notStarted(ctx context.Context, err error, log *slog.Logger) e
 		return ending{status: enplace.TaskFailed, failure: &enplace.Failure{Reason: enplace.ReasonExit, Message: (&enplace.Error{Message: e.Message, Field: e.Field}).Error(), Fixes: e.Fixes}}
 	}
 	log.Error("task not started", "err", err)
+	if errors.Is(err, image.ErrNotFound) { // as after a backup that left them out
+		return ending{status: enplace.TaskFailed, failure: &enplace.Failure{Reason: enplace.ReasonInterrupted,
+			Message: "an image of the version that the task reads is not on the server's disk", Fixes: []string{"build the environment again, or restore images/ of the data directory"}}}
+	}
 	return failedInside()
 }
 
