@@ -47,7 +47,8 @@ func forward(ln net.Listener, socket string) {
 	}
 }
 
-// forwardOne copies both ways; when one side has sent everything, the other is told and may still answer.
+// forwardOne copies both ways; when one side has sent everything, the other is told and may still answer. Once the host is gone
+// for good it ends, whatever the client does: many keep a connection that nobody answers until they want to use it again.
 func forwardOne(client *net.TCPConn, socket string) {
 	defer client.Close()
 	host, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
@@ -63,7 +64,24 @@ func forwardOne(client *net.TCPConn, socket string) {
 	})
 	_, _ = io.Copy(client, host)
 	_ = client.CloseWrite()
+	go func() {
+		awaitHangUp(host) // or our own closing of it
+		_ = client.Close()
+	}()
 	both.Wait()
+}
+
+// awaitHangUp returns when the other side has closed the connection, and not only its half of it.
+func awaitHangUp(c *net.UnixConn) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Read(func(fd uintptr) (done bool) {
+		p := []unix.PollFd{{Fd: int32(fd)}} // a hang-up is told of without being asked for
+		_, err := unix.Poll(p, 0)
+		return err != nil && err != unix.EINTR || p[0].Revents&unix.POLLHUP != 0
+	})
 }
 
 // refuse answers by hand: net/http would double the guest.
