@@ -81,11 +81,11 @@ func withEnvironment(c *cli, run func(ctx context.Context, api *client.Client, e
 	}
 }
 
-// completeEnvironments offers slugs to the shell.
-func completeEnvironments(c *cli) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// completeEnvironments offers slugs to the shell, and nothing for what comes after one.
+func completeEnvironments(c *cli) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveDefault
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		api, err := c.client()
 		if err != nil {
@@ -100,6 +100,38 @@ func completeEnvironments(c *cli) func(*cobra.Command, []string, string) ([]stri
 			slugs = append(slugs, e.Slug+"\t"+e.Name)
 		}
 		return slugs, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// thenFiles lets files of this machine follow an environment.
+func thenFiles(environments cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return environments(cmd, args, word)
+	}
+}
+
+// thenVersions lets as many versions follow an environment.
+func thenVersions(c *cli, most int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return completeEnvironments(c)(cmd, args, word)
+		}
+		api, err := c.client()
+		if err != nil || len(args) > most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		e, err := findEnvironment(cmd.Context(), api, args[0])
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var numbers []string
+		for _, v := range e.Versions {
+			numbers = append(numbers, fmt.Sprintf("%d\tof %s", v.N, ago(v.CreatedAt)))
+		}
+		return numbers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 

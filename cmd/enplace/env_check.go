@@ -18,6 +18,12 @@ func newEnvCheck(c *cli) *cobra.Command {
 		Example: `  enplace env check pip pandas 2.2.3
   enplace env check npm typescript --env content-studio`,
 		Args: cobra.RangeArgs(2, 3),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"pip", "npm", "apt"}, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.client()
 			if err != nil {
@@ -48,5 +54,6 @@ func newEnvCheck(c *cli) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&env, "env", "", "environment whose Python and index to ask for")
+	complete(cmd, "env", completeEnvironments(c))
 	return cmd
 }

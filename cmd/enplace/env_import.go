@@ -31,7 +31,7 @@ An import is all or nothing. It replaces the tree, or with --merge adds to it. N
   enplace env import content-studio .
   enplace env import content-studio --git https://github.com/pallets/click --ref 8.1.7`,
 		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: completeEnvironments(c),
+		ValidArgsFunction: thenFiles(completeEnvironments(c)),
 	}
 	f := cmd.Flags()
 	f.StringVar(&git.URL, "git", "", "repository to import, by https")

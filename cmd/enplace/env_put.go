@@ -19,7 +19,7 @@ func newEnvPut(c *cli) *cobra.Command {
 		Example: `  enplace env put content-studio src/config.toml ./config.toml
   echo hello | enplace env put content-studio greeting.txt`,
 		Args:              cobra.RangeArgs(2, 3),
-		ValidArgsFunction: completeEnvironments(c),
+		ValidArgsFunction: thenFiles(completeEnvironments(c)),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
 			content, executable := c.in, false
 			if len(args) == 2 && args[1] != "-" {

@@ -18,7 +18,7 @@ func newEnvVersions(c *cli) *cobra.Command {
 		Use:               "versions ENV [VERSION]",
 		Short:             "List versions, or show what one is made of",
 		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: completeEnvironments(c),
+		ValidArgsFunction: thenVersions(c, 1),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
 			if len(args) > 0 {
 				n, err := atLeastOne("VERSION", args[0])
@@ -70,7 +70,7 @@ func newEnvActivate(c *cli) *cobra.Command {
 		Use:               "activate ENV VERSION",
 		Short:             "Make a version the active one: new tasks read it, running ones keep theirs",
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completeEnvironments(c),
+		ValidArgsFunction: thenVersions(c, 1),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
 			n, err := atLeastOne("VERSION", args[0])
 			if err != nil {
@@ -89,7 +89,7 @@ func newEnvDiff(c *cli) *cobra.Command {
 		Use:               "diff ENV FROM TO",
 		Short:             "Show the files and packages in which two versions differ",
 		Args:              cobra.ExactArgs(3),
-		ValidArgsFunction: completeEnvironments(c),
+		ValidArgsFunction: thenVersions(c, 2),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
 			from, err := atLeastOne("FROM", args[0])
 			if err != nil {
