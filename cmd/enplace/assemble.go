@@ -184,7 +184,7 @@ func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store
 	var err error
 	a.server, err = server.New(server.Config{
 		Projects: a.projects, Tasks: a.tasks, Keys: a.keys, Audit: a.store, Idempotency: a.store, Ready: a.ready, Logger: a.log, Now: time.Now,
-		Version: version, Registry: registry, OpenMetrics: o.openMetrics,
+		Version: version, Registry: registry, OpenMetrics: o.openMetrics, Quota: o.quota,
 		Status: func(context.Context) any {
 			b, _ := a.baseNow()
 			return map[string]any{"base": b, "sandboxes": len(a.runtime.List())}

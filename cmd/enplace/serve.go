@@ -18,6 +18,7 @@ import (
 	"enplace"
 	"enplace/internal/durable"
 	"enplace/internal/sandbox/oci"
+	"enplace/internal/server"
 )
 
 // serveOptions are the flags of serve.
@@ -41,6 +42,7 @@ type serveOptions struct {
 	pool         int
 	logFormat    string
 	openMetrics  bool
+	quota        server.Quota
 }
 
 func newServe(c *cli) *cobra.Command {
@@ -83,6 +85,9 @@ DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
 	f.DurationVar(&o.retention, "retention", enplace.DefaultTaskRetention, "how long logs and files of ended tasks are kept")
 	f.IntVar(&o.pool, "pool", 8, "sandboxes held ready for each root, at most")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	f.Float64Var(&o.quota.PerSecond, "key-rate", server.DefaultQuota.PerSecond, "requests a second that one key may send")
+	f.IntVar(&o.quota.Burst, "key-burst", server.DefaultQuota.Burst, "requests that one key may send at once, after a pause")
+	f.IntVar(&o.quota.AtOnce, "key-requests", server.DefaultQuota.AtOnce, "requests that one key may have under way, waits and streams among them")
 	f.BoolVar(&o.openMetrics, "open-metrics", false, "let /metrics be read without a key")
 	return cmd
 }

@@ -103,6 +103,12 @@ func (s *Server) serve(ex *exchange, r *http.Request, h http.HandlerFunc) {
 			s.fail(ex, r, err)
 			return
 		}
+		leave, err := s.quotas.enter(ex.caller.KeyID)
+		if err != nil {
+			s.fail(ex, r, err)
+			return
+		}
+		defer leave()
 	}
 	if r.ContentLength > ex.rule.limit {
 		ex.Header().Set("Connection", "close") // rather than reading it all

@@ -95,6 +95,7 @@ type Config struct {
 	Status func(context.Context) any
 
 	Logger      *slog.Logger         // required
+	Quota       Quota                // of each key; default DefaultQuota
 	Now         func() time.Time     // default time.Now
 	Version     string               // default "dev"
 	Registry    *prometheus.Registry // where metrics are kept, others' too. Default: a new one
@@ -108,6 +109,7 @@ type Server struct {
 	api     huma.API
 	rules   map[string]rule // by pattern; complete once New has returned
 	metrics *metrics
+	quotas  *quotas
 	stop    context.Context // ends when streams and waits must
 	stopped context.CancelCauseFunc
 	doc     []byte // the OpenAPI document
@@ -129,10 +131,13 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Version == "" {
 		cfg.Version = "dev"
 	}
+	if cfg.Quota == (Quota{}) {
+		cfg.Quota = DefaultQuota
+	}
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), rules: map[string]rule{}}
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), rules: map[string]rule{}, quotas: newQuotas(cfg.Quota, cfg.Now)}
 	s.stop, s.stopped = context.WithCancelCause(context.Background())
 	var err error
 	if s.metrics, err = newMetrics(cfg.Registry); err != nil {
