@@ -3,12 +3,13 @@ package oci
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
 
 	"enplace"
+
+	"golang.org/x/sys/unix"
 )
 
 // idsPerSandbox is how many user and group ids every sandbox has: what one container usually has, so that every uid of a
@@ -50,32 +51,54 @@ func (r *idRanges) release(base uint32) {
 	delete(r.used, int(base-r.base)/idsPerSandbox)
 }
 
-// userNamespace makes a user namespace that maps the range to 0, for mounts to be id-mapped by. It is not the one that
-// the runtime makes for the container, yet it maps the same ids, and the kernel goes by the ids alone.
+// userNamespace makes the user namespace of a sandbox, which maps the range to 0.
+//
+// It belongs to the range's first id and not to root. The kernel counts what a user has of certain things (inotify instances,
+// pending signals and timers, message queues) for each owner of a namespace above as well, so that of namespaces which all belong to root,
+// one could use up what root and all the others have.
 //
 // The namespace needs a process for the moment in which it is opened: this program again, held by ptrace before its first
 // instruction, so that nothing of it ever runs.
-func userNamespace(base uint32) (*os.File, error) {
-	runtime.LockOSThread() // Ptrace and Pdeathsig are the thread's
-	defer runtime.UnlockOSThread()
-	mapping := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(base), Size: idsPerSandbox}}
-	p, err := os.StartProcess("/proc/self/exe", []string{"enplace"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER,
-		UidMappings: mapping,
-		GidMappings: mapping,
-		Ptrace:      true,
-		Pdeathsig:   syscall.SIGKILL,
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("making a user namespace: %w", err)
+func userNamespace(base uint32) (ns *os.File, err error) {
+	err = onOwnThread(func() error { // the id, ptrace and Pdeathsig are the thread's
+		if err := actAs(base); err != nil {
+			return fmt.Errorf("making a user namespace: %w", err)
+		}
+		mapping := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(base), Size: idsPerSandbox}}
+		p, err := os.StartProcess("/proc/self/exe", []string{"enplace"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: mapping,
+			GidMappings: mapping,
+			Ptrace:      true,
+			Pdeathsig:   syscall.SIGKILL,
+		}})
+		if err != nil {
+			return fmt.Errorf("making a user namespace: %w", err)
+		}
+		defer func() {
+			_ = p.Kill()
+			_, _ = p.Wait()
+		}()
+		if ns, err = os.Open("/proc/" + strconv.Itoa(p.Pid) + "/ns/user"); err != nil {
+			return fmt.Errorf("opening a user namespace: %w", err)
+		}
+		return nil
+	})
+	return ns, err
+}
+
+// actAs gives the thread, alone and for good, another effective user, with the rights that it has as root.
+func actAs(uid uint32) error {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
+		return os.NewSyscallError("setresuid", errno)
 	}
-	defer func() {
-		_ = p.Kill()
-		_, _ = p.Wait()
-	}()
-	f, err := os.Open("/proc/" + strconv.Itoa(p.Pid) + "/ns/user")
-	if err != nil {
-		return nil, fmt.Errorf("opening a user namespace: %w", err)
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&header, &caps[0]); err != nil {
+		return os.NewSyscallError("capget", err)
 	}
-	return f, nil
+	for i := range caps {
+		caps[i].Effective = caps[i].Permitted
+	}
+	return os.NewSyscallError("capset", unix.Capset(&header, &caps[0]))
 }

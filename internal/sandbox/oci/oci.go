@@ -62,13 +62,12 @@ type Runtime struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	openFiles uint64
-	engine    *engine
-	cgroups   cgroups
-	ids       *idRanges
-	volumes   *volumes
-	caches    caches
-	pool      *pool
+	engine  *engine
+	cgroups cgroups
+	ids     *idRanges
+	volumes *volumes
+	caches  caches
+	pool    *pool
 
 	mu     sync.Mutex
 	owned  map[string]*container // by owner; nil while one is started
@@ -110,7 +109,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	r := &Runtime{dir: dir, images: c.Images, egress: c.Egress, log: c.Logger, now: c.Now, cgroups: newCgroups(), openFiles: openFiles(),
+	r := &Runtime{dir: dir, images: c.Images, egress: c.Egress, log: c.Logger, now: c.Now, cgroups: newCgroups(),
 		ids: newIDRanges(c.IDBase, c.IDCount), owned: map[string]*container{}, all: map[*container]struct{}{}}
 	r.volumes = &volumes{templates: filepath.Join(dir, templatesDir)}
 	r.caches = caches{dir: filepath.Join(dir, cachesDir), volumes: r.volumes, held: map[string]chan struct{}{}, used: map[string]string{}}

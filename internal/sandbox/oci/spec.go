@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"enplace"
 	"enplace/internal/sandbox"
 
 	"github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
-	"golang.org/x/sys/unix"
 )
 
 // specVersion is old enough for the runtimes of Debian 12: crun 1.8 refuses 1.2.0 and later.
@@ -27,7 +27,8 @@ var capabilities = []string{
 var (
 	maskedPaths = []string{
 		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
-		"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
+		"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/block", "/sys/devices/virtual/powercap", "/sys/firmware",
+		"/sys/fs/ext4",
 	}
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
@@ -61,10 +62,6 @@ func (r *Runtime) spec(c *container) *specs.Spec {
 			Cwd:  "/",
 			Capabilities: &specs.LinuxCapabilities{
 				Bounding: capabilities, Effective: capabilities, Permitted: capabilities},
-			Rlimits: []specs.POSIXRlimit{
-				{Type: "RLIMIT_NOFILE", Soft: r.openFiles, Hard: r.openFiles},
-				{Type: "RLIMIT_CORE"},
-			},
 			NoNewPrivileges: true,
 			OOMScoreAdj:     &adj,
 		},
@@ -77,24 +74,12 @@ func (r *Runtime) spec(c *container) *specs.Spec {
 			Resources:     r.resources(),
 		},
 	}
-	for _, t := range []specs.LinuxNamespaceType{specs.UserNamespace, specs.MountNamespace, specs.PIDNamespace,
+	s.Linux.Namespaces = []specs.LinuxNamespace{{Type: specs.UserNamespace, Path: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), c.userNS.Fd())}}
+	for _, t := range []specs.LinuxNamespaceType{specs.MountNamespace, specs.PIDNamespace,
 		specs.IPCNamespace, specs.UTSNamespace, specs.NetworkNamespace, specs.CgroupNamespace} {
 		s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: t})
 	}
 	return s
-}
-
-// maxOpenFiles is what servers and package managers are content with, and small enough for the programs that go through all
-// descriptors.
-const maxOpenFiles = 65536
-
-// openFiles gives the limit on open files of sandboxes' processes: a user namespace cannot raise the server's own.
-func openFiles() uint64 {
-	var own unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil {
-		return 1024
-	}
-	return min(own.Max, maxOpenFiles)
 }
 
 // resources are the limits until the sandbox has an owner.
@@ -122,7 +107,8 @@ func (r *Runtime) mounts(c *container) []specs.Mount {
 	mounts := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=1m"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5",
+			"max=" + maxTerminals}},
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", "size=256m"}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
@@ -146,6 +132,9 @@ func bind(source, destination string, options ...string) specs.Mount {
 	return specs.Mount{Destination: destination, Type: "bind", Source: source, Options: append([]string{"bind"}, options...)}
 }
 
+// maxTerminals is how many terminals a sandbox can have open, of the 3072 that the kernel gives to all containers together.
+const maxTerminals = "128"
+
 // writeBundle writes the container's description where the runtime looks for it.
 func (r *Runtime) writeBundle(c *container) error {
 	s := r.spec(c)
@@ -153,10 +142,26 @@ func (r *Runtime) writeBundle(c *container) error {
 	if err != nil {
 		return fmt.Errorf("making the seccomp profile: %w", err)
 	}
+	keepLimits(profile)
 	s.Linux.Seccomp = profile
 	b, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(c.dir, "config.json"), b, 0o600)
+}
+
+// keepLimits changes a seccomp profile so that a process can set no limits but its own: what a command does to process 1, which has the
+// same user and the same rights, would be felt by every later command. The kernel looks at 32 bits of the process id only.
+func keepLimits(profile *specs.LinuxSeccomp) {
+	const call = "prlimit64"
+	for i, rule := range profile.Syscalls {
+		profile.Syscalls[i].Names = slices.DeleteFunc(rule.Names, func(name string) bool { return name == call })
+	}
+	for _, arg := range []specs.LinuxSeccompArg{
+		{Index: 0, Value: 0xffffffff, ValueTwo: 0, Op: specs.OpMaskedEqual}, // of the caller
+		{Index: 2, Value: 0, Op: specs.OpEqualTo},                           // to be read only
+	} {
+		profile.Syscalls = append(profile.Syscalls, specs.LinuxSyscall{Names: []string{call}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{arg}})
+	}
 }
