@@ -1,6 +1,8 @@
 package realtest
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -203,12 +205,12 @@ files = [
 [metadata]
 lock-version = "2.1"
 python-versions = ">=3.11"
-content-hash = "HASH"
+content-hash = "9783cd96ca548f2ac5e6440384038140df6a35ef2a1e6326ab53f0ab69541de9"
 `,
 		"locked/__init__.py": "",
 	})
 	b, log := e.build()
-	want(t, log, "rule: poetry.lock, by poetry install")
+	want(t, log, "rule: poetry.lock, by poetry export and uv pip install")
 	m := e.manifest(b)
 	if p := resolved(t, m, enplace.Pip, "idna"); p.Version != "3.7" || p.Hash != "sha256:82fee1fc78add43492d3a1898bfa6d8a904cc97d8427f683ed8e798d07761aa0" {
 		t.Errorf("idna is not the locked one: %+v", p)
@@ -217,5 +219,60 @@ content-hash = "HASH"
 	resolved(t, m, enplace.Pip, "certifi")
 	if slices.ContainsFunc(m.Packages, func(p enplace.ResolvedPackage) bool { return p.Name == "poetry" }) {
 		t.Error("poetry itself is in the environment")
+	}
+
+	// Case 18, of poetry: a lock that does not match keeps what it has, and says so.
+	e.put("pyproject.toml", "[project]\nname = \"locked\"\nversion = \"1.2.3\"\nrequires-python = \">=3.11\"\ndependencies = [\"idna (>=3.0)\", \"six\"]\n[build-system]\nrequires = [\"poetry-core==2.2.1\"]\nbuild-backend = \"poetry.core.masonry.api\"\n")
+	b, _ = e.build()
+	m = e.manifest(b)
+	want(t, strings.Join(m.Warnings, "\n"), "lock not in sync: poetry.lock does not match pyproject.toml")
+	resolved(t, m, enplace.Pip, "six")
+	if v := resolved(t, m, enplace.Pip, "idna").Version; v != "3.7" {
+		t.Errorf("idna is %s now", v)
+	}
+}
+
+// Case 18, of Python: a lock that does not match what the project declares is not followed in silence.
+func TestCase18UVLockOutOfStep(t *testing.T) {
+	t.Parallel()
+	const project = "[project]\nname = \"locked\"\nversion = \"1.2.3\"\nrequires-python = \">=3.11\"\ndependencies = [%s]\n"
+	const lock = `version = 1
+revision = 3
+requires-python = ">=3.11"
+
+[[package]]
+name = "idna"
+version = "3.7"
+source = { registry = "https://pypi.org/simple" }
+wheels = [
+    { url = "https://files.pythonhosted.org/packages/e5/3e/741d8c82801c347547f8a2a06aa57dbb1992be9e948df2ea0eda2c8b79e8/idna-3.7-py3-none-any.whl", hash = "sha256:82fee1fc78add43492d3a1898bfa6d8a904cc97d8427f683ed8e798d07761aa0", size = 66836 },
+]
+
+[[package]]
+name = "locked"
+version = "1.2.3"
+source = { virtual = "." }
+dependencies = [
+    { name = "idna" },
+]
+
+[package.metadata]
+requires-dist = [{ name = "idna", specifier = ">=3.0,<4" }]
+`
+	e := newEnv(t, enplace.CreateEnvironment{Name: "Out of step"}, map[string]string{"pyproject.toml": fmt.Sprintf(project, `"idna <4, >=3.0"`), "uv.lock": lock})
+	b, _ := e.build()
+	if m := e.manifest(b); len(m.Warnings) != 0 || resolved(t, m, enplace.Pip, "idna").Version != "3.7" {
+		t.Errorf("in step: %+v", m)
+	}
+	e.put("pyproject.toml", fmt.Sprintf(project, `"idna <4, >=3.0", "certifi"`))
+	b, _ = e.build()
+	m := e.manifest(b)
+	want(t, strings.Join(m.Warnings, "\n"), "lock not in sync: uv.lock does not match pyproject.toml", "certifi")
+	resolved(t, m, enplace.Pip, "certifi")
+	if resolved(t, m, enplace.Pip, "idna").Version != "3.7" {
+		t.Error("what was locked has another version now")
+	}
+	if got := e.run(e.task(), "sha256sum < $PROJECT_ROOT/uv.lock"); !strings.HasPrefix(got, fmt.Sprintf("%x", sha256.Sum256([]byte(lock)))) {
+		t.Error("the build changed uv.lock")
 	}
 }

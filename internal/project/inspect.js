@@ -8,22 +8,31 @@ const list = (d) => { try { return fs.readdirSync(d, { withFileTypes: true }); }
 function add(dir) {
   const p = read(path.join(dir, "package.json"));
   if (!p || typeof p.name !== "string" || typeof p.version !== "string") return;
-  const lock = hidden[path.relative(root, dir)] || {};
-  const s = p.scripts || {};
-  packages.set(p.name + "@" + p.version, {
-    Name: p.name, Version: p.version, Integrity: lock.integrity || "", Resolved: lock.resolved || "",
+  const at = path.relative(root, dir), lock = hidden[at] || {};
+  const s = p.scripts || {}, key = p.name + "@" + p.version;
+  if (packages.has(key) && lock.link) return; // pnpm links to what stands elsewhere
+  packages.set(key, {
+    Name: p.name, Version: p.version, Integrity: lock.integrity || "", Resolved: lock.link ? "file:" + lock.resolved : lock.resolved || "",
     Scripts: !!(lock.hasInstallScript || s.preinstall || s.install || s.postinstall),
+    Hollow: path.dirname(at) === "node_modules" || path.basename(path.dirname(at)).startsWith("@") ? hollow(dir, p) : [],
   });
+}
+// hollow gives the commands that a package declares and does not have.
+function hollow(dir, p) {
+  const bin = typeof p.bin === "string" ? { [p.name.replace(/^.*\//, "")]: p.bin } : p.bin || {};
+  return Object.keys(bin).filter((c) => typeof bin[c] === "string" && !fs.existsSync(path.join(dir, bin[c])));
 }
 function modules(dir, depth) {
   for (const e of list(dir)) {
-    if (!e.isDirectory() || e.name === ".bin") continue;
+    if (e.name === ".bin") continue;
+    if (e.isSymbolicLink()) add(path.join(dir, e.name));
+    if (!e.isDirectory()) continue;
     const at = path.join(dir, e.name);
     if (e.name === ".pnpm") { for (const s of list(at)) modules(path.join(at, s.name, "node_modules"), depth + 1); continue; }
-    const each = e.name.startsWith("@") ? list(at).filter((x) => x.isDirectory()).map((x) => path.join(at, x.name)) : [at];
+    const each = e.name.startsWith("@") ? list(at).filter((x) => x.isDirectory() || x.isSymbolicLink()).map((x) => path.join(at, x.name)) : [at];
     for (const m of each) {
       add(m);
-      if (depth < 32) modules(path.join(m, "node_modules"), depth + 1);
+      if (depth < 32 && !fs.lstatSync(m).isSymbolicLink()) modules(path.join(m, "node_modules"), depth + 1);
     }
   }
 }

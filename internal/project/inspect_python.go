@@ -67,7 +67,7 @@ func (p *plan) inspectPython(ctx context.Context, sh *build.Shell, lock pythonLo
 	direct := p.directPython()
 	var pins []string
 	for _, d := range got.Distributions {
-		name := enplace.Package{Manager: enplace.Pip, Name: d.Name}.CanonicalName()
+		name := canonical(d.Name)
 		found.Packages = append(found.Packages, enplace.ResolvedPackage{Manager: enplace.Pip, Name: name, Version: d.Version, Source: d.URL, Direct: direct[name]})
 		if d.URL == "" && lock[name].Version != d.Version {
 			pins = append(pins, name+"=="+d.Version)

@@ -24,25 +24,32 @@ func (in *installation) rule(ctx context.Context) error {
 	switch r := in.python; {
 	case r.UVLock:
 		in.sh.Note("rule: uv.lock, by uv sync")
-		if err := in.sh.Do(ctx, in.uv("sync", "--frozen", "--inexact", "--no-install-project", "--no-install-workspace")); err != nil {
+		if len(r.Unlocked) > 0 {
+			in.warnings = append(in.warnings, fmt.Sprintf("lock not in sync: uv.lock does not match pyproject.toml, so what it lacks was chosen anew: %s", strings.Join(r.Unlocked, ", ")))
+		}
+		if err := in.sh.Do(ctx, in.uv(in.sync("--no-install-project", "--no-install-workspace")...)); err != nil {
 			return err
 		}
 		lock, err := in.exported(ctx, in.sh)
 		maps.Copy(in.lock, lock)
 		return ignoreExit(err)
 	case r.PoetryLock:
-		in.sh.Note("rule: poetry.lock, by poetry install")
-		cmd := in.uv("tool", "run", "--no-config", poetry, "install", "--no-root", "--no-interaction", "--no-ansi")
-		cmd.Env = append(cmd.Env, "POETRY_VIRTUALENVS_CREATE=false", "POETRY_CACHE_DIR="+cacheDir+"/poetry", "UV_TOOL_DIR=/tmp/uv-tools")
-		return in.sh.Do(ctx, cmd)
+		in.sh.Note("rule: poetry.lock, by poetry export and uv pip install")
+		return in.poetry(ctx)
 	case len(r.Requirements) > 0 || r.Pyproject:
 		return in.loose(ctx)
 	}
 	return nil
 }
 
-// poetry is the release that installs poetry.lock files.
-const poetry = "poetry@2.5.1"
+// sync gives the arguments of uv sync: by the lock as it is, unless it does not match the project.
+func (p *plan) sync(args ...string) []string {
+	all := append([]string{"sync", "--inexact"}, args...)
+	if len(p.python.Unlocked) == 0 {
+		all = append(all, "--frozen")
+	}
+	return all
+}
 
 // ignoreExit drops the failure of a command whose answer can be done without.
 func ignoreExit(err error) error {

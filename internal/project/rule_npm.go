@@ -2,12 +2,71 @@ package project
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"enplace"
 )
+
+// npmRule is what a tree says of its Node packages.
+type npmRule struct {
+	Package bool     `json:"package,omitempty"` // there is a package.json
+	Lock    string   `json:"lock,omitempty"`    // the lock file that is honoured
+	Manager string   `json:"manager,omitempty"` // whose lock it is, with its version, when it is not npm's
+	Inputs  []string `json:"inputs,omitempty"`
+	Direct  []string `json:"-"` // what package.json depends on
+}
+
+// readNPM finds out the rule. A lock of another manager is that manager's: npm is never run over it.
+func (p *plan) readNPM(ctx context.Context) (npmRule, error) {
+	var r npmRule
+	raw, err := p.file(ctx, "package.json")
+	if err != nil || raw == nil {
+		return r, err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return r, &enplace.Failure{Reason: enplace.ReasonExit, Message: fmt.Sprintf("package.json is not valid JSON: %v", err), Fixes: []string{"correct the file and build again"}}
+	}
+	r.Package = true
+	for _, lock := range []string{"npm-shrinkwrap.json", "package-lock.json", "pnpm-lock.yaml", "yarn.lock"} {
+		if p.isFile(lock) {
+			r.Lock = lock
+			break
+		}
+	}
+	if r.Manager, err = p.lockManager(ctx, r.Lock, doc["packageManager"]); err != nil {
+		return r, err
+	}
+	for _, field := range []string{"dependencies", "devDependencies"} {
+		deps, _ := doc[field].(map[string]any)
+		r.Direct = slices.AppendSeq(r.Direct, maps.Keys(deps))
+	}
+	local := doc["workspaces"] != nil
+	for _, f := range []string{"package.json", r.Lock, ".npmrc", "pnpm-workspace.yaml", ".yarnrc"} {
+		text, err := p.file(ctx, f)
+		if err != nil {
+			return r, err
+		}
+		if text == nil {
+			continue
+		}
+		r.Inputs = append(r.Inputs, f+" "+string(p.has[f].Digest))
+		local = local || strings.Contains(string(text), `"file:`) || strings.Contains(string(text), `"link": true`) || f == "pnpm-workspace.yaml"
+	}
+	scripts, _ := doc["scripts"].(map[string]any)
+	for _, hook := range []string{"preinstall", "install", "postinstall", "prepare"} {
+		local = local || scripts[hook] != nil // the project's own scripts read its files
+	}
+	if local {
+		r.Inputs = append(r.Inputs, "tree "+string(p.run.Spec.Snapshot))
+	}
+	return r, nil
+}
 
 // The managers of locks whose project names no version: the newest that reads the form of the lock on the base's Node.js.
 const (

@@ -17,8 +17,11 @@ import (
 // pythonRule is what a tree says of its Python dependencies, and so which tool installs them.
 type pythonRule struct {
 	UVLock       bool     `json:"uv_lock,omitempty"`
+	Unlocked     []string `json:"unlocked,omitempty"` // dependencies that uv.lock has not, or otherwise
 	PoetryLock   bool     `json:"poetry_lock,omitempty"`
+	PoetryGroups []string `json:"poetry_groups,omitempty"`
 	Requirements []string `json:"requirements,omitempty"` // files, the plain one first
+	Project      bool     `json:"project,omitempty"`      // there is a [project] table
 	Pyproject    bool     `json:"pyproject,omitempty"`    // its [project] dependencies are installed
 	Buildable    bool     `json:"buildable,omitempty"`    // the project itself can be installed
 	Requires     string   `json:"requires,omitempty"`     // requires-python
@@ -37,6 +40,7 @@ func (r pythonRule) any() bool {
 }
 
 type pyproject struct {
+	Groups      map[string]any `toml:"dependency-groups"`
 	Project     map[string]any `toml:"project"`
 	BuildSystem map[string]any `toml:"build-system"`
 	Tool        struct {
@@ -61,6 +65,7 @@ func (p *plan) readPython(ctx context.Context) (pythonRule, error) {
 			deps, _ := doc.Tool.Poetry["dependencies"].(map[string]any)
 			r.Requires = poetryRange(deps["python"])
 		}
+		r.Project = len(doc.Project) > 0
 		r.Buildable = len(doc.BuildSystem) > 0 && (len(doc.Project) > 0 || len(doc.Tool.Poetry) > 0 || p.isFile("setup.py") || p.isFile("setup.cfg"))
 	} else {
 		r.Buildable = p.isFile("setup.py")
@@ -74,8 +79,13 @@ func (p *plan) readPython(ctx context.Context) (pythonRule, error) {
 	switch {
 	case p.isFile("uv.lock") && len(doc.Project) > 0:
 		r.UVLock = true
+		lock, err := p.file(ctx, "uv.lock")
+		if err != nil {
+			return r, err
+		}
+		r.Unlocked = unlocked(doc, lock)
 	case p.isFile("poetry.lock") && raw != nil:
-		r.PoetryLock = true
+		r.PoetryLock, r.PoetryGroups = true, poetryGroups(doc)
 	case len(doc.Project) > 0:
 		r.Pyproject = true
 	case len(doc.Tool.Poetry) > 0:

@@ -35,7 +35,7 @@ func (p *plan) installProject(ctx context.Context, sh *build.Shell) (any, error)
 	args := []string{"pip", "install", "."}
 	switch {
 	case p.python.UVLock:
-		args = []string{"sync", "--frozen", "--inexact", "--no-editable"}
+		args = p.sync("--no-editable")
 	case p.python.PoetryLock, p.python.Pyproject:
 		args = []string{"pip", "install", "--no-deps", "."}
 	}

@@ -3,7 +3,6 @@ package project
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,14 +10,6 @@ import (
 	"enplace"
 	"enplace/internal/build"
 )
-
-// npmRule is what a tree says of its Node packages.
-type npmRule struct {
-	Package bool     `json:"package,omitempty"` // there is a package.json
-	Lock    string   `json:"lock,omitempty"`    // the lock file that is honoured
-	Manager string   `json:"manager,omitempty"` // whose lock it is, with its version, when it is not npm's
-	Inputs  []string `json:"inputs,omitempty"`
-}
 
 // npmFindings is what the npm step learned.
 type npmFindings struct {
@@ -32,49 +23,6 @@ type npmFindings struct {
 //
 //go:embed inspect.js
 var listScript string
-
-// readNPM finds out the rule. A lock of another manager is that manager's: npm is never run over it.
-func (p *plan) readNPM(ctx context.Context) (npmRule, error) {
-	var r npmRule
-	raw, err := p.file(ctx, "package.json")
-	if err != nil || raw == nil {
-		return r, err
-	}
-	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return r, &enplace.Failure{Reason: enplace.ReasonExit, Message: fmt.Sprintf("package.json is not valid JSON: %v", err), Fixes: []string{"correct the file and build again"}}
-	}
-	r.Package = true
-	for _, lock := range []string{"npm-shrinkwrap.json", "package-lock.json", "pnpm-lock.yaml", "yarn.lock"} {
-		if p.isFile(lock) {
-			r.Lock = lock
-			break
-		}
-	}
-	if r.Manager, err = p.lockManager(ctx, r.Lock, doc["packageManager"]); err != nil {
-		return r, err
-	}
-	local := doc["workspaces"] != nil
-	for _, f := range []string{"package.json", r.Lock, ".npmrc", "pnpm-workspace.yaml", ".yarnrc"} {
-		text, err := p.file(ctx, f)
-		if err != nil {
-			return r, err
-		}
-		if text == nil {
-			continue
-		}
-		r.Inputs = append(r.Inputs, f+" "+string(p.has[f].Digest))
-		local = local || strings.Contains(string(text), `"file:`) || strings.Contains(string(text), `"link": true`) || f == "pnpm-workspace.yaml"
-	}
-	scripts, _ := doc["scripts"].(map[string]any)
-	for _, hook := range []string{"preinstall", "install", "postinstall", "prepare"} {
-		local = local || scripts[hook] != nil // the project's own scripts read its files
-	}
-	if local {
-		r.Inputs = append(r.Inputs, "tree "+string(p.run.Spec.Snapshot))
-	}
-	return r, nil
-}
 
 // stepNPM makes /env/<slug>/node_modules: the project's own packages first, by its lock, then the declared ones.
 func (p *plan) stepNPM(ctx context.Context) (build.Outcome, error) {
@@ -123,7 +71,9 @@ func (p *plan) scripts() bool { return p.run.Spec.Scripts == nil || *p.run.Spec.
 
 func (p *plan) npmEnv() []string {
 	env := append(p.buildEnv(), "npm_config_cache="+cacheDir+"/npm", "npm_config_loglevel=warn", "npm_config_fund=false", "CI=true",
-		"npm_config_yes=true", "YARN_CACHE_FOLDER="+cacheDir+"/yarn")
+		"npm_config_yes=true",
+		// npm waits for whoever holds the pipe that it gives to a script; without one a script's daemon holds up nothing.
+		"npm_config_foreground_scripts=true", "YARN_CACHE_FOLDER="+cacheDir+"/yarn")
 	if r := p.s.cfg.Registries.NPM; r != "" {
 		env = append(env, "npm_config_registry="+r)
 	}
@@ -136,6 +86,13 @@ func (p *plan) npmEnv() []string {
 // npmCmd is a command in the project's folder.
 func (p *plan) npmCmd(argv ...string) build.Cmd {
 	return build.Cmd{Argv: argv, Dir: p.root, Env: p.npmEnv()}
+}
+
+// managerCmd is a command of the lock's own manager, which is no part of the project.
+func (p *plan) managerCmd(args ...string) build.Cmd {
+	cmd := p.npmCmd(append([]string{"npm", "exec", "--yes", "--", p.npm.Manager}, args...)...)
+	cmd.Dir = "/tmp"
+	return cmd
 }
 
 func (p *plan) installNPM(ctx context.Context, sh *build.Shell, declared []string) (any, error) {
@@ -164,11 +121,10 @@ func (p *plan) installLock(ctx context.Context, sh *build.Shell, warnings *[]str
 	switch p.npm.Lock {
 	case "pnpm-lock.yaml":
 		sh.Note("rule: pnpm-lock.yaml, by %s", p.npm.Manager)
-		return sh.Do(ctx, p.npmCmd("npm", "exec", "--yes", "--prefix", "/tmp/manager", "--", p.npm.Manager, "--dir", p.root, "install", "--frozen-lockfile",
-			"--store-dir", cacheDir+"/pnpm", "--package-import-method", "copy"))
+		return sh.Do(ctx, p.managerCmd("--dir", p.root, "install", "--frozen-lockfile", "--store-dir", cacheDir+"/pnpm", "--package-import-method", "copy"))
 	case "yarn.lock":
 		sh.Note("rule: yarn.lock, by %s", p.npm.Manager)
-		return sh.Do(ctx, p.npmCmd("npm", "exec", "--yes", "--prefix", "/tmp/manager", "--", p.npm.Manager, "--cwd", p.root, "install", "--frozen-lockfile", "--non-interactive"))
+		return sh.Do(ctx, p.managerCmd("--cwd", p.root, "install", "--frozen-lockfile", "--non-interactive"))
 	case "":
 		sh.Note("rule: package.json without a lock, by npm install")
 		return sh.Do(ctx, p.npmCmd("npm", "install", "--no-package-lock"))
@@ -208,6 +164,7 @@ func (p *plan) inspectNPM(ctx context.Context, sh *build.Shell, declared, warnin
 		Packages []struct {
 			Name, Version, Integrity, Resolved string
 			Scripts                            bool
+			Hollow                             []string // commands whose file is not there
 		} `json:"packages"`
 		Caches []string `json:"caches"`
 	}
@@ -219,6 +176,17 @@ func (p *plan) inspectNPM(ctx context.Context, sh *build.Shell, declared, warnin
 		if pkg, err := enplace.ParsePackage(enplace.NPM, entry); err == nil {
 			direct[pkg.Name] = true
 		}
+	}
+	for _, g := range got.Packages {
+		if len(g.Hollow) == 0 {
+			continue
+		}
+		what := fmt.Sprintf("%s declares the command %s, whose file is not there", g.Name, strings.Join(g.Hollow, ", "))
+		if direct[g.Name] || slices.Contains(p.npm.Direct, g.Name) {
+			return nil, &enplace.Failure{Reason: enplace.ReasonExit, Message: what,
+				Fixes: []string{"its install script may have failed without saying so: see the log", "declare another version"}}
+		}
+		warnings = append(warnings, what)
 	}
 	found := npmFindings{Packages: []enplace.ResolvedPackage{}, Caches: got.Caches, Warnings: warnings}
 	for _, g := range got.Packages {
