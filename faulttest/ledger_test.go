@@ -184,7 +184,7 @@ func (l *ledger) check(ctx context.Context, srv *enplacetest.Server) {
 	if l.env == "" {
 		return
 	}
-	e, err := srv.Client.Environment(ctx, l.env)
+	_, err := srv.Client.Environment(ctx, l.env)
 	if enplace.KindOf(err) == enplace.KindNotFound && l.deleting {
 		l.env, l.deleting = "", false
 		return
@@ -198,7 +198,8 @@ func (l *ledger) check(ctx context.Context, srv *enplacetest.Server) {
 	if err := l.settle(ctx, srv); err != nil {
 		l.t.Errorf("%s: settling builds: %v", l.env, err)
 	}
-	if e, err = srv.Client.Environment(ctx, l.env); err != nil {
+	e, err := srv.Client.Environment(ctx, l.env)
+	if err != nil {
 		l.t.Error(err)
 		return
 	}

@@ -169,7 +169,7 @@ func readStat(pid int) (stat, error) {
 		_ = unix.Close(fd)
 	}
 	switch {
-	case err == unix.ENOENT, err == unix.ESRCH:
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH):
 		return stat{}, errGone
 	case err != nil:
 		return stat{}, err

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -16,9 +17,9 @@ import (
 func resolve(r execRequest) (string, error) {
 	switch info, err := os.Stat(r.Dir); {
 	case err != nil:
-		return "", enplace.Invalidf("cannot run in %s: %s", r.Dir, reason(err)).WithField("dir")
+		return "", enplace.Invalidf("cannot run in %s: %s", r.Dir, reason(err)).WithField("cwd")
 	case !info.IsDir():
-		return "", enplace.Invalidf("cannot run in %s: it is not a folder", r.Dir).WithField("dir")
+		return "", enplace.Invalidf("cannot run in %s: it is not a folder", r.Dir).WithField("cwd")
 	}
 	name := r.Argv[0]
 	if strings.Contains(name, "/") {
@@ -49,7 +50,7 @@ func resolve(r execRequest) (string, error) {
 		if err == nil {
 			return p, nil
 		}
-		if err == fs.ErrPermission {
+		if errors.Is(err, fs.ErrPermission) {
 			denied = enplace.Invalidf("cannot run %s: %s is not executable", name, p).WithField("command")
 		}
 	}

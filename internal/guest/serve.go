@@ -63,7 +63,7 @@ func Serve(ctx context.Context, ln net.Listener, o Options) error {
 	if err != nil {
 		return err
 	}
-	proxy, err := net.Listen("tcp", o.ProxyListen)
+	proxy, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.ProxyListen)
 	if err != nil {
 		return fmt.Errorf("starting the proxy's forwarder: %w", err)
 	}

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -107,7 +108,7 @@ func openParent(p string) (dir int, name string, err error) {
 	for i, part := range parts[:len(parts)-1] {
 		next, err := openFolder(dir, part)
 		_ = unix.Close(dir)
-		if err == unix.ENOTDIR || err == unix.ELOOP {
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 			return -1, "", enplace.Conflictf("%s is a link or a file, and no setup goes through one", "/"+strings.Join(parts[:i+1], "/")).WithField(p)
 		}
 		if err != nil {

@@ -166,11 +166,11 @@ func receiveLaunch() (launch, []uintptr, error) {
 	}
 	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
 	if err != nil || len(msgs) != 1 || n < 4 {
-		return launch{}, nil, fmt.Errorf("a launch without descriptors: %v", err)
+		return launch{}, nil, fmt.Errorf("a launch without descriptors: %w", err)
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
 	if err != nil || len(fds) != 3 {
-		return launch{}, nil, fmt.Errorf("a launch with %d descriptors: %v", len(fds), err)
+		return launch{}, nil, fmt.Errorf("a launch with %d descriptors: %w", len(fds), err)
 	}
 	size := 4 + int(binary.BigEndian.Uint32(buf))
 	b := append(make([]byte, 0, max(size, n)), buf[:n]...)

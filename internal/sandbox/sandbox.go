@@ -134,6 +134,9 @@ type Sandbox interface {
 // Work is an open working directory. Whoever reads through it uses Root, which no link leads out of, and never opens what
 // Lstat does not call a regular file or a directory.
 type Work struct {
-	Root  *os.Root
-	Close func() error
+	Root    *os.Root
+	Release func() error // what Close does
 }
+
+// Close lets go of the directory. It is called once.
+func (w *Work) Close() error { return w.Release() }

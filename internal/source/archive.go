@@ -27,7 +27,7 @@ func archive(ctx context.Context, r io.Reader, sink Sink, scratch string, l limi
 	}}
 	in := bufio.NewReaderSize(sent, 64<<10)
 	head, err := in.Peek(tarBlock)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return Result{}, sent.explain(err)
 	}
 	c := newCollector(sink, l)
@@ -58,7 +58,7 @@ func readTar(ctx context.Context, c *collector, in io.Reader, head []byte) error
 	}}
 	br := bufio.NewReaderSize(unpacked, 64<<10)
 	first, err := br.Peek(tarBlock)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return unpacked.explain(damaged(format, "", err))
 	}
 	if !isTar(first) {

@@ -37,7 +37,7 @@ func (c *collector) tar(ctx context.Context, r io.Reader, format string) error {
 	if end.eof && end.zeros < tarBlock {
 		return damaged(format, last, io.ErrUnexpectedEOF)
 	}
-	if _, err := io.CopyN(io.Discard, end, maxTrailer); err != nil && err != io.EOF {
+	if _, err := io.CopyN(io.Discard, end, maxTrailer); err != nil && !errors.Is(err, io.EOF) {
 		return damaged(format, last, err)
 	}
 	return nil

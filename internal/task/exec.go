@@ -48,7 +48,7 @@ func (s *Service) Exec(ctx context.Context, c enplace.Caller, id string, in enpl
 		return enplace.ExecResult{}, cause
 	}
 	if err != nil {
-		return enplace.ExecResult{}, asRequested(err)
+		return enplace.ExecResult{}, err
 	}
 	out.finish()
 	res := enplace.ExecResult{
@@ -65,22 +65,6 @@ func (s *Service) Exec(ctx context.Context, c enplace.Caller, id string, in enpl
 		res.Notice = strings.TrimPrefix(res.Notice+fmt.Sprintf("; output over %d MiB was dropped here and is in the task's log", enplace.MaxExecOutputBytes>>20), "; ")
 	}
 	return res, nil
-}
-
-// asRequested names what was wrong with a command by the field of the request that it came in.
-func asRequested(err error) error {
-	var e *enplace.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	named := *e
-	switch e.Field {
-	case "argv":
-		named.Field = "command"
-	case "dir":
-		named.Field = "cwd"
-	}
-	return &named
 }
 
 // Dial opens an SSH connection to the guest of a running task.

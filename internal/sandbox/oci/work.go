@@ -55,7 +55,7 @@ func (c *container) liveWork(ctx context.Context) (*sandbox.Work, error) {
 		return nil, fmt.Errorf("opening the working directory: %w", err)
 	}
 	c.works.Add(1)
-	return &sandbox.Work{Root: root, Close: sync.OnceValue(func() error {
+	return &sandbox.Work{Root: root, Release: sync.OnceValue(func() error {
 		c.works.Add(-1)
 		return root.Close()
 	})}, nil
@@ -64,7 +64,7 @@ func (c *container) liveWork(ctx context.Context) (*sandbox.Work, error) {
 // keptWork opens what Keep kept.
 func (r *Runtime) keptWork(id string) (*sandbox.Work, error) {
 	if root, err := os.OpenRoot(filepath.Join(r.dir, workDir, id, volumeTask)); err == nil {
-		return &sandbox.Work{Root: root, Close: root.Close}, nil
+		return &sandbox.Work{Root: root, Release: root.Close}, nil
 	}
 	mount, _, err := mountImage(r.keptImage(id), keptAttrs, true)
 	if errors.Is(err, os.ErrNotExist) {
@@ -77,7 +77,7 @@ func (r *Runtime) keptWork(id string) (*sandbox.Work, error) {
 	if err != nil {
 		return nil, errors.Join(err, mount.Close())
 	}
-	return &sandbox.Work{Root: root, Close: sync.OnceValue(func() error { return errors.Join(root.Close(), mount.Close()) })}, nil
+	return &sandbox.Work{Root: root, Release: sync.OnceValue(func() error { return errors.Join(root.Close(), mount.Close()) })}, nil
 }
 
 func (r *Runtime) keptImage(id string) string { return filepath.Join(r.dir, workDir, id+".img") }
