@@ -137,7 +137,7 @@ func (r execRequest) check() error {
 		return enplace.Invalidf("names no program").WithField("command")
 	}
 	if !path.IsAbs(r.Dir) {
-		return enplace.Invalidf("the folder %q to run in is not absolute", r.Dir).WithField("dir")
+		return enplace.Invalidf("the folder %q to run in is not absolute", r.Dir).WithField("cwd")
 	}
 	for _, e := range r.Env {
 		if strings.IndexByte(e, '=') < 1 {

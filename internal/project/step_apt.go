@@ -26,7 +26,8 @@ func (p *plan) stepApt(ctx context.Context) (build.Outcome, error) {
 	spec.Mounts = nil
 	var found aptFindings
 	res, outcome, err := p.run.Layer(ctx, build.Layer{
-		Key: p.key(enplace.StepApt, names), Spec: spec, Capture: "/", Exclude: aptLeavesOut,
+		// The path is no part of it: environments that declare the same share the layer, and the sandboxes held ready on it.
+		Key: map[string]any{"recipe": recipeVersion, "step": enplace.StepApt, "root": p.rootImages(), "own": names}, Spec: spec, Capture: "/", Exclude: aptLeavesOut,
 		Run: func(ctx context.Context, sh *build.Shell) (any, error) { return p.installApt(ctx, sh, names) },
 	}, &found)
 	if err != nil {
@@ -180,7 +181,10 @@ func aptInstalled(before, after, uris string, declared []string) []enplace.Resol
 		if was[line] && !direct[name] {
 			continue
 		}
-		src := sources[name+"_"+f[2]]
+		src, fetched := sources[name+"_"+f[2]]
+		if !fetched && was[line] {
+			src[0] = "base" // it was there before
+		}
 		out = append(out, enplace.ResolvedPackage{Manager: enplace.Apt, Name: name, Version: f[2], Hash: src[1], Source: src[0], Direct: direct[name]})
 	}
 	return out
