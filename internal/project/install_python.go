@@ -59,23 +59,48 @@ func ignoreExit(err error) error {
 	return err
 }
 
-// loose installs requirement files and the dependencies of pyproject.toml together, so that they are resolved together.
+// loose installs requirement files and the dependencies of pyproject.toml together, so that they are resolved together. What
+// the project needs to run must go in; a further file, such as requirements-docs.txt, that cannot stand beside it is left out
+// with a warning.
 func (in *installation) loose(ctx context.Context) error {
-	files := slices.Clone(in.python.Requirements)
-	if in.python.Pyproject {
-		files = append(files, "pyproject.toml")
-	}
-	in.sh.Note("rule: %s, by uv pip install", strings.Join(files, " and "))
-	err := in.files(ctx, files)
-	if err == nil || !build.IsExit(err) || len(files) < 2 {
+	needed, further := in.looseFiles()
+	all := slices.Concat(needed, further)
+	in.sh.Note("rule: %s, by uv pip install", strings.Join(all, " and "))
+	err := in.files(ctx, all)
+	if err == nil || !build.IsExit(err) || len(further) == 0 {
 		return err
 	}
-	first := files[:1]
-	if in.python.Pyproject {
-		first = []string{"pyproject.toml"}
+	in.sh.Note("they cannot be installed together; %s first, then the others one by one", strings.Join(needed, " and "))
+	if err := in.files(ctx, needed); err != nil {
+		return err
 	}
-	in.warnings = append(in.warnings, fmt.Sprintf("%s could not be installed together; only %s was", strings.Join(files, ", "), first[0]))
-	return in.files(ctx, first)
+	for _, f := range further {
+		switch err := in.files(ctx, slices.Concat(needed, []string{f})); {
+		case build.IsExit(err):
+			in.warnings = append(in.warnings, fmt.Sprintf("%s cannot be installed beside %s, and was left out", f, strings.Join(needed, " and ")))
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// looseFiles tells the files that a project runs by from further ones, which come by name: requirements-dev.txt and its kin.
+func (in *installation) looseFiles() (needed, further []string) {
+	if in.python.Pyproject {
+		needed = append(needed, "pyproject.toml")
+	}
+	for _, f := range in.python.Requirements {
+		if f == "requirements.txt" {
+			needed = append(needed, f)
+		} else {
+			further = append(further, f)
+		}
+	}
+	if len(needed) == 0 {
+		return further[:1], further[1:]
+	}
+	return needed, further
 }
 
 func (in *installation) files(ctx context.Context, files []string) error {
