@@ -2,15 +2,13 @@ package task
 
 import (
 	"archive/tar"
-	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -34,15 +32,43 @@ func (s *Service) ListFiles(ctx context.Context, c enplace.Caller, id string, p 
 	if p.Limit <= 0 || p.Limit > enplace.MaxListedEntries {
 		p.Limit = enplace.MaxListedEntries
 	}
-	err = walk(ctx, w.Root, ".", p.Cursor, func(name string, fi fs.FileInfo) error {
+	after, err := readCursor(p.Cursor)
+	if err != nil {
+		return out, err
+	}
+	walk, err := newWalker(ctx, w.Root)
+	if err != nil {
+		return out, fmt.Errorf("listing a working directory: %w", err)
+	}
+	defer walk.close()
+	last := ""
+	err = walk.sorted(".", after, func(parent *os.File, name string) error {
 		if len(out.Items) == p.Limit {
-			out.Next = out.Items[p.Limit-1].Path
+			out.Next = writeCursor(last)
 			return fs.SkipAll
 		}
-		out.Items = append(out.Items, workFile(w.Root, name, fi))
+		fi, target, err := lstat(parent, name)
+		if err != nil {
+			return nil //nolint:nilerr // removed since it was listed
+		}
+		last, out.Items = name, append(out.Items, workFile(name, target, fi))
 		return nil
 	})
+	if errors.Is(err, fs.SkipAll) {
+		err = nil
+	}
 	return out, err
+}
+
+// A cursor is the last path of a page in another writing: names may be no text, and what is shown of such a name is not where it was.
+func writeCursor(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
+
+func readCursor(cursor string) (string, error) {
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(b) > maxWorkPath {
+		return "", enplace.Errorf(enplace.KindMalformed, "is not the next of a page of this list").WithField("cursor")
+	}
+	return string(b), nil
 }
 
 // OpenFile opens one regular file of the working directory.
@@ -56,10 +82,11 @@ func (s *Service) OpenFile(ctx context.Context, c enplace.Caller, id, name strin
 		w.Close()
 		return enplace.WorkFile{}, nil, err
 	}
-	return workFile(w.Root, name, fi), &workReader{Reader: io.LimitReader(f, fi.Size()), file: f, work: w}, nil
+	return workFile(name, "", fi), &workReader{Reader: io.LimitReader(f, fi.Size()), file: f, work: w}, nil
 }
 
-// Archive gives the working directory as an uncompressed tar. Links that lead out of it are left out.
+// Archive gives the working directory as an uncompressed tar. Left out are links that lead out of it, what is
+// neither file nor link, and what lies deeper than a path can say.
 func (s *Service) Archive(ctx context.Context, c enplace.Caller, id string) (io.ReadCloser, error) {
 	w, err := s.work(ctx, c, id)
 	if err != nil {
@@ -94,65 +121,12 @@ func (s *Service) work(ctx context.Context, c enplace.Caller, id string) (*sandb
 	return w, err
 }
 
-// walk calls each for every entry that is no folder, in the order of its folders and names, after the cursor.
-func walk(ctx context.Context, root *os.Root, dir, cursor string, each func(string, fs.FileInfo) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil //nolint:nilerr // it was removed or replaced since it was listed
-	}
-	names, err := f.Readdirnames(-1)
-	f.Close()
-	if err != nil {
-		return fmt.Errorf("listing a working directory: %w", err)
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		name := path.Join(dir, n)
-		fi, err := root.Lstat(name)
-		if err != nil {
-			continue
-		}
-		if fi.IsDir() {
-			if cursor != "" && comparePaths(name, cursor) < 0 && !strings.HasPrefix(cursor, name+"/") {
-				continue
-			}
-			err = walk(ctx, root, name, cursor, each)
-		} else if cursor == "" || comparePaths(name, cursor) > 0 {
-			err = each(name, fi)
-		}
-		if errors.Is(err, fs.SkipAll) && dir == "." {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// comparePaths orders paths as walk meets them: folder by folder.
-func comparePaths(a, b string) int {
-	for a != "" && b != "" {
-		var x, y string
-		x, a, _ = strings.Cut(a, "/")
-		y, b, _ = strings.Cut(b, "/")
-		if x != y {
-			return cmp.Compare(x, y)
-		}
-	}
-	return cmp.Compare(a, b)
-}
-
-func workFile(root *os.Root, name string, fi fs.FileInfo) enplace.WorkFile {
+func workFile(name, target string, fi fs.FileInfo) enplace.WorkFile {
 	w := enplace.WorkFile{Path: strings.ToValidUTF8(name, "\uFFFD"), Type: "other", Mode: fmt.Sprintf("%04o", fi.Mode().Perm()), ModifiedAt: fi.ModTime().UTC()}
 	switch {
 	case fi.Mode().IsRegular():
 		w.Type, w.Size = "file", fi.Size()
 	case fi.Mode()&fs.ModeSymlink != 0:
-		target, _ := root.Readlink(name)
 		w.Type, w.Target = "link", strings.ToValidUTF8(target, "\uFFFD")
 	}
 	return w
@@ -192,31 +166,35 @@ func (r *workReader) Close() error {
 }
 
 func archive(ctx context.Context, root *os.Root, out io.Writer) error {
-	tw := tar.NewWriter(out)
-	err := walk(ctx, root, ".", "", func(name string, fi fs.FileInfo) error {
-		if fi.Mode()&fs.ModeSymlink != 0 {
-			target, err := root.Readlink(name)
-			if err != nil || enplace.CheckLink(name, target) != nil {
-				return nil //nolint:nilerr // left out, as the comment of Archive says
-			}
-			return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777, ModTime: fi.ModTime()})
-		}
-		f, fi, err := openRegular(root, name)
-		if err != nil {
-			return nil //nolint:nilerr // no regular file, or gone meanwhile
-		}
-		defer f.Close()
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: fi.Size(), Mode: int64(fi.Mode().Perm()), ModTime: fi.ModTime()}
-		if err := tw.WriteHeader(h); err != nil {
-			return err
-		}
-		if _, err := io.CopyN(tw, f, fi.Size()); err != nil {
-			return fmt.Errorf("%s changed while it was archived: %w", name, err)
-		}
-		return nil
-	})
+	walk, err := newWalker(ctx, root)
 	if err != nil {
+		return fmt.Errorf("archiving a working directory: %w", err)
+	}
+	defer walk.close()
+	tw := tar.NewWriter(out)
+	if err := walk.unsorted(func(parent *os.File, name string) error { return archiveEntry(tw, parent, name) }); err != nil {
 		return err
 	}
 	return tw.Close()
+}
+
+// archiveEntry adds a file or a link. What is neither, or gone meanwhile, is left out, as are links that lead out.
+func archiveEntry(tw *tar.Writer, parent *os.File, name string) error {
+	f, fi, err := openEntry(parent, name)
+	if err != nil {
+		fi, target, err := lstat(parent, name)
+		if err != nil || fi.Mode()&fs.ModeSymlink == 0 || enplace.CheckLink(name, target) != nil {
+			return nil //nolint:nilerr // as said
+		}
+		return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777, ModTime: fi.ModTime()})
+	}
+	defer f.Close()
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: fi.Size(), Mode: int64(fi.Mode().Perm()), ModTime: fi.ModTime()}
+	if err := tw.WriteHeader(h); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(tw, f, fi.Size()); err != nil {
+		return fmt.Errorf("%s changed while it was archived: %w", name, err)
+	}
+	return nil
 }
