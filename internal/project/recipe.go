@@ -15,7 +15,7 @@ import (
 )
 
 // recipeVersion is part of every layer's key: raise it when a step gives another result for the same input.
-const recipeVersion = 4
+const recipeVersion = 5
 
 // cacheDir is where a build finds the downloads of earlier builds of the same environment. Environments never share one: an
 // install script of one could poison another's.
@@ -121,9 +121,10 @@ func (p *plan) spec(writable, cache bool) sandbox.Spec {
 	return spec
 }
 
-// key is a layer's key: what every layer depends on, and its own.
+// key is a layer's key: what every layer depends on, and its own. The environment is in it as well as the path, which another one
+// may have had before: what an install script left in that one's downloads got into layers that ask for nothing but good packages.
 func (p *plan) key(step string, own any) any {
-	return map[string]any{"recipe": recipeVersion, "step": step, "root": p.rootImages(), "path": p.root, "own": own}
+	return map[string]any{"recipe": recipeVersion, "step": step, "environment": p.run.Environment, "root": p.rootImages(), "path": p.root, "own": own}
 }
 
 // layer adds an image at /env/<slug>.
