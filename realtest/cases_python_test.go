@@ -140,10 +140,11 @@ func TestCase32IndexThatRefuses(t *testing.T) {
 	start(t)
 	index := registry(t, func(w *registryAnswer) { w.status = 401 })
 	e := newEnv(t, enplace.CreateEnvironment{Name: "Private"}, map[string]string{"requirements.txt": "--extra-index-url " + index + "\nidna\n"})
-	f, _ := e.fail()
+	f, log := e.fail()
 	if f.Reason != enplace.ReasonExit || f.Step != enplace.StepPython {
 		t.Errorf("failure: %+v", f)
 	}
+	want(t, log, "401 Unauthorized")
 	// A variable that builds do not have is an error, and not a name that some other index may answer.
 	e.put("requirements.txt", "--index-url https://user:${INDEX_TOKEN}@example.org/simple\nidna\n")
 	f, _ = e.fail()

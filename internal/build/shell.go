@@ -127,7 +127,7 @@ func (s *Shell) explain(ctx context.Context, c Cmd, exit sandbox.Exit) error {
 	case st.OOMKills > 0:
 		f.Reason = enplace.ReasonMemory
 		f.Message = fmt.Sprintf("%s needed more than the %d MiB of memory that a build has", name, lim.MemoryMiB)
-	case st.DiskLimitBytes > 0 && st.DiskUsedBytes > st.DiskLimitBytes-st.DiskLimitBytes/50:
+	case st.DiskLimitBytes > 0 && st.DiskUsedBytes > st.DiskLimitBytes-st.DiskLimitBytes/32: // the file system keeps 2 % to itself
 		f.Reason = enplace.ReasonDisk
 		f.Message = fmt.Sprintf("%s filled the %d MiB of disk that a build has", name, lim.DiskMiB)
 	case len(st.Refused) > 0:

@@ -1,19 +1,29 @@
-# Compiles every module below a folder that has no bytecode yet: argv is that folder and a folder that keeps bytecode by what
-# was compiled. Bytecode is never judged by times, which are all the same in an image.
+# Compiles every module below some folders that has no bytecode yet, or bytecode that is judged by time: the times in an image
+# are all the same. argv is a folder that keeps bytecode by what was compiled, or nothing, and then those folders.
 import hashlib, importlib.util as util, os, sys
 from importlib._bootstrap_external import _code_to_hash_pyc
 
-top, store = sys.argv[1], os.path.join(sys.argv[2], util.MAGIC_NUMBER.hex())
+store = sys.argv[1] and os.path.join(sys.argv[1], util.MAGIC_NUMBER.hex())
 workers = min(len(os.sched_getaffinity(0)), 8)
+untimed = util.MAGIC_NUMBER + (1).to_bytes(4, "little")  # by hash, and never checked
 
 
 def sources():
-    for folder, folders, files in os.walk(top):
-        if "__pycache__" in folders:
-            folders.remove("__pycache__")
-        for name in files:
-            if name.endswith(".py"):
-                yield os.path.join(folder, name)
+    for top in sys.argv[2:]:
+        for folder, folders, files in os.walk(top):
+            if "__pycache__" in folders:
+                folders.remove("__pycache__")
+            for name in files:
+                if name.endswith(".py"):
+                    yield os.path.join(folder, name)
+
+
+def usable(target):
+    try:
+        with open(target, "rb") as f:
+            return f.read(8) == untimed
+    except FileNotFoundError:
+        return False
 
 
 def write(path, data):
@@ -31,10 +41,13 @@ def compiled(path, source):
 
 def provide(path):
     target = util.cache_from_source(path)
-    if os.path.lexists(target) or os.path.islink(path):
+    if os.path.islink(path) or usable(target):
         return
     with open(path, "rb") as f:
         source = f.read()
+    if not store:
+        write(target, compiled(path, source))
+        return
     key = hashlib.sha256(path.encode() + b"\0" + source).hexdigest()
     kept = os.path.join(store, key[:2], key)
     try:

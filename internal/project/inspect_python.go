@@ -37,7 +37,7 @@ func (p *plan) finishPython(ctx context.Context, sh *build.Shell) error {
 	}
 	sh.Note("compiling modules")
 	return sh.Do(ctx, build.Cmd{
-		Argv: []string{p.python3(), "-I", "-c", compileScript, p.root + "/.venv/lib", cacheDir + "/bytecode"}, Env: p.buildEnv(), Quiet: true,
+		Argv: []string{p.python3(), "-I", "-c", compileScript, cacheDir + "/bytecode", p.root + "/.venv/lib", p.root + "/.python"}, Env: p.buildEnv(), Quiet: true,
 	})
 }
 

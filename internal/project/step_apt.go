@@ -73,6 +73,12 @@ func (p *plan) installApt(ctx context.Context, sh *build.Shell, names []string) 
 	if err != nil {
 		return nil, err
 	}
+	const modules = "/usr/lib/python3/dist-packages"
+	if strings.Contains(string(after), " python3-") {
+		if err := sh.Do(ctx, build.Cmd{Argv: []string{"python3", "-I", "-c", compileScript, "", modules}, Env: env, Quiet: true}); err != nil {
+			return nil, err
+		}
+	}
 	return aptFindings{aptInstalled(string(before), string(after), string(uris), names)}, nil
 }
 
