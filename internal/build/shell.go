@@ -63,7 +63,7 @@ func (s *Shell) Written(ctx context.Context, path string, depth int) (map[string
 	return s.box.Written(ctx, path, depth)
 }
 
-// Log is the build's log.
+// Note writes a line of our own into the build's log.
 func (s *Shell) Note(format string, args ...any) { s.run.Log.Note(format, args...) }
 
 // Warn adds a warning to the build.
@@ -95,6 +95,11 @@ func (s *Shell) exec(ctx context.Context, c Cmd, copyTo io.Writer) (sandbox.Exit
 	if c.Stdin != "" {
 		cmd.Stdin = strings.NewReader(c.Stdin)
 	}
+	var quiet silence
+	cmd.Stdout, cmd.Stderr = quiet.of(cmd.Stdout), quiet.of(cmd.Stderr)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go quiet.watch(watching, c.Argv[0], s.run.Log.Note)
 	exit, err := s.box.Exec(ctx, cmd)
 	if cause := context.Cause(ctx); cause != nil {
 		return exit, cause

@@ -104,11 +104,11 @@ func (in *installation) looseFiles() (needed, further []string) {
 }
 
 func (in *installation) files(ctx context.Context, files []string) error {
-	install, compile := []string{"pip", "install"}, []string{}
+	w := wanted{install: []string{"pip", "install"}}
 	for _, f := range files {
-		install, compile = append(install, "-r", "./"+f), append(compile, "./"+f)
+		w.install, w.resolve = append(w.install, "-r", "./"+f), append(w.resolve, "./"+f)
 	}
-	return in.install(ctx, install, "", compile)
+	return in.install(ctx, w)
 }
 
 // declared installs the declared packages, over what the project's own files brought.
@@ -124,16 +124,25 @@ func (in *installation) declared(ctx context.Context) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return in.install(ctx, append([]string{"pip", "install", "--no-config", "--"}, names...), strings.Join(names, "\n")+"\n", []string{"--no-config", "-"})
+	return in.install(ctx, wanted{
+		install: append([]string{"pip", "install", "--no-config", "--"}, names...),
+		resolve: []string{"--no-config", "-"}, stdin: strings.Join(names, "\n") + "\n",
+	})
+}
+
+// wanted is one installation: uv's arguments, and those of the resolution before it.
+type wanted struct {
+	install, resolve []string
+	stdin            string // of the resolution
 }
 
 // install runs uv once it is known what will come: what is too large is refused before it is fetched, and what has to be
 // compiled is named before that takes its time.
-func (in *installation) install(ctx context.Context, install []string, stdin string, compile []string) error {
+func (in *installation) install(ctx context.Context, w wanted) error {
 	lock := pythonLock{}
 	if !in.python.InPlace { // a lock cannot name folders of the tree
 		var err error
-		if lock, err = in.resolve(ctx, in.sh, stdin, compile...); ignoreExit(err) != nil {
+		if lock, err = in.resolve(ctx, in.sh, w.stdin, w.resolve...); ignoreExit(err) != nil {
 			return err
 		}
 		if err := lock.tooLarge(); err != nil {
@@ -145,7 +154,7 @@ func (in *installation) install(ctx context.Context, install []string, stdin str
 	if len(source) > 0 {
 		in.sh.Note("no wheel for Python %s, so built from source: %s", in.pythonVersion(), strings.Join(source, ", "))
 	}
-	err := in.sh.Do(ctx, in.uv(install...))
+	err := in.sh.Do(ctx, in.uv(w.install...))
 	if err != nil && build.IsExit(err) && len(source) > 0 {
 		return in.sourceFailed(ctx, source, err)
 	}

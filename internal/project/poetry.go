@@ -32,7 +32,9 @@ func (in *installation) poetry(ctx context.Context) error {
 	cmd.Env = append(cmd.Env, "UV_TOOL_DIR=/tmp/uv-tools", "POETRY_CACHE_DIR="+cacheDir+"/poetry", "POETRY_VIRTUALENVS_CREATE=false")
 	out, err := in.sh.Try(ctx, cmd)
 	if err == nil {
-		return in.install(ctx, []string{"pip", "install", "--no-config", "--no-deps", "-r", poetryFile}, "", []string{"--no-config", "--no-deps", poetryFile})
+		return in.install(ctx, wanted{
+			install: []string{"pip", "install", "--no-config", "--no-deps", "-r", poetryFile}, resolve: []string{"--no-config", "--no-deps", poetryFile},
+		})
 	}
 	if !build.IsExit(err) || !strings.Contains(out, "changed significantly since poetry.lock was last generated") {
 		return err
@@ -49,7 +51,9 @@ func (in *installation) poetry(ctx context.Context) error {
 	if err := in.sh.Do(ctx, build.Cmd{Argv: []string{"cp", "/dev/stdin", poetryFile}, Stdin: pins, Quiet: true}); err != nil {
 		return err
 	}
-	return in.install(ctx, []string{"pip", "install", "-r", "./pyproject.toml", "-c", poetryFile}, "", []string{"./pyproject.toml", "-c", poetryFile})
+	return in.install(ctx, wanted{
+		install: []string{"pip", "install", "-r", "./pyproject.toml", "-c", poetryFile}, resolve: []string{"./pyproject.toml", "-c", poetryFile},
+	})
 }
 
 // poetryPins gives the versions of a poetry.lock as constraints. A package that is locked in several versions, for several

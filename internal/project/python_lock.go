@@ -33,7 +33,8 @@ type lockedFile struct {
 }
 
 // resolve asks uv what an installation would bring, with the files of each package that fit the interpreter. Nothing of it
-// goes to the log: where it fails, the installation will fail too, and say why.
+// goes to the log: where it fails, the installation will fail too, and say why. The lock is not what is installed: uv calls that
+// an experiment, and fetches anew what it has in its cache.
 func (p *plan) resolve(ctx context.Context, sh *build.Shell, stdin string, args ...string) (pythonLock, error) {
 	cmd := p.uv(append([]string{"pip", "compile", "-q", "--no-header", "--format", "pylock.toml", "--python", p.python3()}, args...)...)
 	cmd.Stdin, cmd.Silent = stdin, true

@@ -15,7 +15,7 @@ import (
 )
 
 // recipeVersion is part of every layer's key: raise it when a step gives another result for the same input.
-const recipeVersion = 5
+const recipeVersion = 6
 
 // cacheDir is where a build finds the downloads of earlier builds of the same environment. Environments never share one: an
 // install script of one could poison another's.

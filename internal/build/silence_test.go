@@ -1,0 +1,37 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Case 30: who waits for a command that prints nothing is told so, and is not told of one that prints.
+func TestSilenceIsSaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		var s silence
+		out := s.of(io.Discard)
+		var said []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.watch(ctx, "npm", func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+		}()
+		time.Sleep(4 * time.Minute) // said at three minutes
+		if _, err := out.Write([]byte("x")); err != nil {
+			t.Error(err)
+		}
+		<-done // silent from four minutes on: said at nine, not at six
+		want := []string{"no output of npm for 3m0s; it still runs", "no output of npm for 5m0s; it still runs"}
+		if !slices.Equal(said, want) {
+			t.Errorf("got %q", said)
+		}
+	})
+}
