@@ -233,6 +233,8 @@ func (c *container) clearVolume(ctx context.Context) error {
 	var errs []error
 	if c.keep && c.id != "" {
 		errs = append(errs, c.volume.strip(), c.volume.seal(ctx))
+	} else {
+		c.volume.abandon()
 	}
 	errs = append(errs, c.volume.unmount())
 	if c.works.Load() == 0 { // else a reader still holds it, which is sealed
