@@ -69,8 +69,11 @@ func userNamespace(base uint32) (ns *os.File, err error) {
 			Cloneflags:  syscall.CLONE_NEWUSER,
 			UidMappings: mapping,
 			GidMappings: mapping,
-			Ptrace:      true,
-			Pdeathsig:   syscall.SIGKILL,
+			// Root of the range is mapped by root, so that leaving a group gives no rights; apt, su and others do so.
+			GidMappingsEnableSetgroups: true,
+
+			Ptrace:    true,
+			Pdeathsig: syscall.SIGKILL,
 		}})
 		if err != nil {
 			return fmt.Errorf("making a user namespace: %w", err)
