@@ -126,14 +126,15 @@ func (l *ledger) build(ctx context.Context, srv *enplacetest.Server) error {
 }
 
 func (l *ledger) buildEnded(ctx context.Context, srv *enplacetest.Server, b enplace.Build) error {
-	l.ended[b.N] = b.Status
 	if b.Version == nil {
+		l.ended[b.N] = b.Status
 		return nil
 	}
 	v, err := srv.Client.Version(ctx, l.env, *b.Version)
 	if err != nil {
 		return err
 	}
+	l.ended[b.N] = b.Status // with its version, or not at all: the kill may come between
 	l.versions[*b.Version], l.active = v.Digest, *b.Version
 	l.made++
 	return nil
