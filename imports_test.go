@@ -45,7 +45,7 @@ var rules = map[string]rule{
 	"internal/project": {why: "environments: tree, packages, builds into versions",
 		ours: ". access audit base blob build image pkgindex redact sandbox source store transcript watch", others: "github.com/pelletier/go-toml/v2"},
 	"internal/task": {why: "harnesses and tasks",
-		ours: ". access audit base blob build image redact sandbox source store transcript watch"},
+		ours: ". access audit base blob build image redact sandbox source store transcript watch", others: "golang.org/x/sys"},
 	"internal/access": {why: "who may do what; keys are records, and their making is recorded", ours: ". audit store"},
 	"internal/audit":  {why: "the record of every change; whoever keeps it is given to it", ours: "."},
 	"internal/build":  {why: "runs steps for any capability and keeps images", ours: ". blob image redact sandbox store transcript watch"},
@@ -59,7 +59,7 @@ var rules = map[string]rule{
 
 	// Adapters know their contract, and the technology that they are named after.
 	"internal/sandbox/oci": {why: "containers of an OCI runtime", ours: ". durable egress guest image sandbox",
-		others: "github.com/containerd/go-runc github.com/moby/profiles/seccomp github.com/opencontainers/runtime-spec golang.org/x/sync golang.org/x/sys"},
+		others: "github.com/moby/profiles/seccomp github.com/opencontainers/runtime-spec golang.org/x/sync golang.org/x/sys"},
 	"internal/store/sqlite": {why: "SQLite", ours: ". durable store store/sqlite/db",
 		others: "github.com/pressly/goose/v3 modernc.org/sqlite"},
 	"internal/store/sqlite/db": {why: "generated from the queries"},

@@ -66,7 +66,7 @@ func (l *lab) data() string { return filepath.Join(l.dir, "data") }
 
 // serve starts the server on the base that tests share, if there is one; else it makes its own.
 func (l *lab) serve(ctx context.Context) error {
-	if err := l.linkBase(); err != nil {
+	if err := l.linkBase(ctx); err != nil {
 		return err
 	}
 	said, err := os.Create(filepath.Join(l.dir, "server.log"))
@@ -74,7 +74,7 @@ func (l *lab) serve(ctx context.Context) error {
 		return err
 	}
 	defer said.Close()
-	l.server = exec.Command(filepath.Join(l.dir, "enplace"), "serve", "--data", l.data(), "--listen", "127.0.0.1:0")
+	l.server = exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(l.dir, "enplace"), "serve", "--data", l.data(), "--listen", "127.0.0.1:0")
 	l.server.Stdout, l.server.Stderr = said, said
 	if err := l.server.Start(); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (l *lab) connect() *client.Client {
 }
 
 // linkBase gives the server the base of ENPLACE_TEST_DIR, or of .cache, by links.
-func (l *lab) linkBase() error {
+func (l *lab) linkBase(ctx context.Context) error {
 	shared := os.Getenv("ENPLACE_TEST_DIR")
 	if shared == "" {
 		shared = ".cache"
@@ -131,7 +131,7 @@ func (l *lab) linkBase() error {
 	}
 	// cp shares blocks, links or copies, as the file systems allow.
 	for _, how := range []string{"--link", "--reflink=auto"} {
-		if err = exec.Command("cp", "-a", how, from, filepath.Join(l.data(), "images")).Run(); err == nil {
+		if err = exec.CommandContext(ctx, "cp", "-a", how, from, filepath.Join(l.data(), "images")).Run(); err == nil {
 			return nil
 		}
 	}

@@ -74,7 +74,7 @@ func printTable(out io.Writer, m machine, all []result) {
 		target, met := r.verdict()
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.3f ×\t%s\t%s\n", r.What, r.side(r.Ours), r.Against, r.side(r.Theirs), r.ratio(), target, met)
 	}
-	w.Flush()
+	_ = w.Flush() // standard output says so itself
 }
 
 func (r result) side(v []float64) string {

@@ -77,7 +77,7 @@ func (s *Shell) exec(ctx context.Context, c Cmd, copyTo io.Writer) (sandbox.Exit
 		s.run.Log.Note("$ %s", strings.Join(c.Argv, " "))
 	}
 	cmd := sandbox.Command{Argv: c.Argv, Dir: c.Dir, Env: append(sandbox.BaseEnv(), c.Env...)}
-	var stdout, stderr io.Writer = io.Discard, io.Discard
+	stdout, stderr := io.Discard, io.Discard
 	if !c.Silent {
 		out, err := s.run.Log.Stream(), s.run.Log.Stream()
 		defer out.Close()

@@ -137,7 +137,7 @@ func stackAttached(o StackOptions) (*os.File, error) {
 		if err := Attach(clone, at); err != nil {
 			return nil, err
 		}
-		defer detachAll(at) // the overlay has clones of its own by then
+		defer func() { _ = detachAll(at) }() // the overlay has clones of its own by then
 	}
 	m, err := overlayOfPaths(o, clones, "lowerdir+")
 	if errors.Is(err, unix.EINVAL) { // "lowerdir+" is of Linux 6.7

@@ -2,6 +2,7 @@ package pkgindex
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -42,7 +43,7 @@ func eachElement(d *json.Decoder, f func() error) error {
 
 func delim(d *json.Decoder, want json.Delim) error {
 	t, err := d.Token()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	if err == nil && t != want {

@@ -108,7 +108,7 @@ func checkTarget(r *http.Request) error {
 // finish recovers from a panic, and writes the request's line of the log and its metrics. It is deferred.
 func (s *Server) finish(ex *exchange, r *http.Request, start time.Time) {
 	v := recover()
-	aborted := v == http.ErrAbortHandler
+	aborted := v == http.ErrAbortHandler //nolint:errorlint // what was panicked with is that very value
 	if v != nil && !aborted {
 		if ex.held != nil {
 			ex.held, ex.status = nil, 0

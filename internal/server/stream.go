@@ -144,7 +144,7 @@ func followBeating(ctx context.Context, log logReader, each func(string) error, 
 		}
 		if failed != nil {
 			cancel()
-			<-done // the log's reader is closed behind us
+			<-done //nolint:errcheck // the log's reader is closed behind us, and why it ended does not count any more
 			return failed
 		}
 	}

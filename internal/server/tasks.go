@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,7 +41,7 @@ func (s *Server) getTask(ctx context.Context, c enplace.Caller, in *struct {
 
 // stopping keeps why a context ended, which the context of a handler's caller does not know.
 func stopping(ctx context.Context, err error) error {
-	if err != nil && context.Cause(ctx) == errStopping {
+	if err != nil && errors.Is(context.Cause(ctx), errStopping) {
 		return errStopping
 	}
 	return err

@@ -257,7 +257,7 @@ func (g *git) archive(ctx context.Context, c *collector, tree string) error {
 		err = unpacked.explain(err)
 		cancel()
 		r.CloseWithError(err)
-		<-ended
+		<-ended //nolint:errcheck // git was cut off, and says no more than that
 		return err
 	}
 	r.Close()

@@ -240,7 +240,7 @@ func explain(rec *store.TaskRecord, exit sandbox.Exit, st sandbox.Stats) *enplac
 	case st.OOMKills > 0:
 		return &enplace.Failure{Reason: enplace.ReasonMemory, Message: fmt.Sprintf("the task needed more than its %d MiB of memory", rec.Limits.MemoryMiB),
 			Fixes: []string{"give its harness a larger limits.memory_mib"}}
-	case st.DiskLimitBytes > 0 && st.DiskUsedBytes > st.DiskLimitBytes-st.DiskLimitBytes/50:
+	case st.DiskLimitBytes > 0 && st.DiskUsedBytes > st.DiskLimitBytes-st.DiskLimitBytes/32:
 		return &enplace.Failure{Reason: enplace.ReasonDisk, Message: fmt.Sprintf("the task filled its %d MiB of disk", rec.Limits.DiskMiB),
 			Fixes: []string{"give its harness a larger limits.disk_mib"}}
 	case exit.Signal != "":

@@ -277,7 +277,7 @@ func checkSize(id byte) int {
 
 // cut makes an end in the middle of something the error that it is.
 func cut(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
