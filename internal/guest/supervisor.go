@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"enplace"
 )
 
 // maxIdle is how many supervisors wait for their next command: starting one costs a millisecond, keeping one some memory.
@@ -94,7 +96,7 @@ func (t *table) ask(l launch, stdio [3]*os.File) (*supervisor, error) {
 		}
 		_ = s.conn.Close()
 		if tries == maxIdle {
-			return nil, fmt.Errorf("processes of the sandbox kill the supervisors of commands: %w", err)
+			return nil, enplace.Errorf(enplace.KindBusy, "something in the sandbox kills whatever starts there").WithFix("start another task").WithCause(err)
 		}
 	}
 }

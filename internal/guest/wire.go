@@ -10,9 +10,11 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 
 	"enplace"
 )
@@ -164,6 +166,12 @@ type wireError struct {
 func toWire(err error) *wireError {
 	if err == nil {
 		return nil
+	}
+	// What runs inside can bring these about, so they are no faults of ours.
+	for _, short := range []syscall.Errno{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ENOSPC, unix.ENOBUFS} {
+		if errors.Is(err, short) && enplace.KindOf(err) == enplace.KindInternal {
+			err = enplace.Errorf(enplace.KindBusy, "the sandbox has used up its processes, memory, open files or disk (%v)", err).WithFix("end some of what runs in it, or start another task")
+		}
 	}
 	var e *enplace.Error
 	if errors.As(err, &e) {
