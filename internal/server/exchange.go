@@ -84,6 +84,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
 	h.Set("Referrer-Policy", "no-referrer")
+	if len(r.TransferEncoding) > 0 {
+		// It may have had a length too, which net/http has dropped. A proxy in front that went by the length would take what follows
+		// for a request that it has checked, so nothing may follow (RFC 9112, 6.1).
+		h.Set("Connection", "close")
+	}
 	if err := checkTarget(r); err != nil {
 		s.fail(ex, r, err)
 		return
