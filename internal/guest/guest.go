@@ -14,7 +14,7 @@ type Command struct {
 	Argv    []string
 	Env     []string // the whole environment, as KEY=value; nothing is inherited
 	Dir     string
-	Stdin   io.Reader     // nil reads as empty
+	Stdin   io.Reader     // nil reads as empty. It may still be read from for a moment after the command has ended
 	Stdout  io.Writer     // nil drops it
 	Stderr  io.Writer     // the same as Stdout keeps both in the order of writing
 	Timeout time.Duration // 0 for none; at its end the command and all that it started are killed
