@@ -169,7 +169,10 @@ func (c *container) kill() {
 	c.end()
 	// A frozen process of version 1 dies only when it is thawed.
 	_ = c.r.cgroups.thaw(c.name)
-	_ = unix.PidfdSendSignal(int(c.process.Fd()), unix.SIGKILL, nil, 0) // fails when it is dead
+	// Through the file, which may be closed at this very moment: its number could be another process's by now.
+	if raw, err := c.process.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }) // fails when it is dead
+	}
 }
 
 // watch waits for the end of process 1, for whatever reason, and clears away what is left.
