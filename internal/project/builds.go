@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"enplace"
 	"enplace/internal/access"
@@ -82,7 +83,7 @@ func (s *Service) snapshot(ctx context.Context, d enplace.Digest) ([]enplace.Tre
 }
 
 // GetBuild gives a build, once it has ended or when the wait is over.
-func (s *Service) GetBuild(ctx context.Context, c enplace.Caller, id string, n int, wait Wait) (enplace.Build, error) {
+func (s *Service) GetBuild(ctx context.Context, c enplace.Caller, id string, n int, wait time.Duration) (enplace.Build, error) {
 	if _, err := s.load(ctx, c, access.Read, id); err != nil {
 		return enplace.Build{}, err
 	}

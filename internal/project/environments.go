@@ -14,7 +14,7 @@ import (
 )
 
 // Create makes an environment with an empty tree.
-func (s *Service) Create(ctx context.Context, c enplace.Caller, in CreateEnvironment) (enplace.Environment, error) {
+func (s *Service) Create(ctx context.Context, c enplace.Caller, in enplace.CreateEnvironment) (enplace.Environment, error) {
 	if err := access.Check(c, access.Create, access.Thing{What: "environment", ID: in.Name}); err != nil {
 		return enplace.Environment{}, err
 	}
@@ -102,7 +102,7 @@ func (s *Service) withVersions(ctx context.Context, e enplace.Environment) (enpl
 
 // Update changes an environment. Packages that were not declared before are checked against their registries first; when
 // one does not answer, the update is accepted and the build will tell.
-func (s *Service) Update(ctx context.Context, c enplace.Caller, id string, in UpdateEnvironment) (enplace.Environment, error) {
+func (s *Service) Update(ctx context.Context, c enplace.Caller, id string, in enplace.UpdateEnvironment) (enplace.Environment, error) {
 	old, err := s.load(ctx, c, access.Write, id)
 	if err != nil {
 		return enplace.Environment{}, err
@@ -124,7 +124,7 @@ func (s *Service) Update(ctx context.Context, c enplace.Caller, id string, in Up
 	return s.withVersions(ctx, e)
 }
 
-func apply(e *enplace.Environment, in UpdateEnvironment) {
+func apply(e *enplace.Environment, in enplace.UpdateEnvironment) {
 	set(&e.Name, in.Name)
 	set(&e.PythonVersion, in.PythonVersion)
 	set(&e.PipIndexURL, in.PipIndexURL)

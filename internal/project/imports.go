@@ -14,6 +14,11 @@ import (
 	"enplace/internal/store"
 )
 
+// ImportOptions say how an import meets the tree that is there.
+type ImportOptions struct {
+	Merge bool // keep what the import does not bring; else it is removed
+}
+
 // gitDeadline bounds a git import.
 const gitDeadline = 10 * time.Minute
 

@@ -11,7 +11,7 @@ import (
 )
 
 // CheckPackage asks a registry about a name and version, for the environment's Python and index when one is named.
-func (s *Service) CheckPackage(ctx context.Context, c enplace.Caller, q PackageQuery) (enplace.PackageCheck, error) {
+func (s *Service) CheckPackage(ctx context.Context, c enplace.Caller, q enplace.PackageQuery) (enplace.PackageCheck, error) {
 	var e enplace.Environment
 	if q.Environment != "" {
 		var err error

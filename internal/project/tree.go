@@ -14,6 +14,12 @@ import (
 	"enplace/internal/store"
 )
 
+// File is a file of a tree being read.
+type File struct {
+	Entry   enplace.TreeEntry
+	Content io.ReadSeekCloser
+}
+
 // ListFiles gives the entries of the tree at or below a prefix, by path.
 func (s *Service) ListFiles(ctx context.Context, c enplace.Caller, id, prefix string, p enplace.Page) (enplace.List[enplace.TreeEntry], error) {
 	if _, err := s.load(ctx, c, access.Read, id); err != nil {

@@ -19,7 +19,6 @@ import (
 	"enplace/internal/project"
 	"enplace/internal/server"
 	"enplace/internal/store/sqlite"
-	"enplace/internal/task"
 	"enplace/internal/transcript"
 )
 
@@ -28,8 +27,8 @@ import (
 
 type projects struct {
 	server.Projects
-	create       func(project.CreateEnvironment) (enplace.Environment, error)
-	update       func(string, project.UpdateEnvironment) (enplace.Environment, error)
+	create       func(enplace.CreateEnvironment) (enplace.Environment, error)
+	update       func(string, enplace.UpdateEnvironment) (enplace.Environment, error)
 	list         func(enplace.Page) (enplace.List[enplace.Environment], error)
 	get          func(string) (enplace.Environment, error)
 	listFiles    func(string, enplace.Page) (enplace.List[enplace.TreeEntry], error)
@@ -37,16 +36,16 @@ type projects struct {
 	putFile      func(string, io.Reader, bool) (enplace.TreeEntry, bool, error)
 	importTar    func(io.Reader, project.ImportOptions) (enplace.ImportReport, error)
 	importGit    func(enplace.GitSource, project.ImportOptions) (enplace.ImportReport, error)
-	checkPackage func(project.PackageQuery) (enplace.PackageCheck, error)
+	checkPackage func(enplace.PackageQuery) (enplace.PackageCheck, error)
 	build        func() (enplace.Build, error)
 	getBuild     func(context.Context, int, time.Duration) (enplace.Build, error)
 	buildLog     func() (*transcript.Reader, error)
 }
 
-func (p *projects) Create(_ context.Context, _ enplace.Caller, in project.CreateEnvironment) (enplace.Environment, error) {
+func (p *projects) Create(_ context.Context, _ enplace.Caller, in enplace.CreateEnvironment) (enplace.Environment, error) {
 	return p.create(in)
 }
-func (p *projects) Update(_ context.Context, _ enplace.Caller, id string, in project.UpdateEnvironment) (enplace.Environment, error) {
+func (p *projects) Update(_ context.Context, _ enplace.Caller, id string, in enplace.UpdateEnvironment) (enplace.Environment, error) {
 	return p.update(id, in)
 }
 func (p *projects) List(_ context.Context, _ enplace.Caller, page enplace.Page) (enplace.List[enplace.Environment], error) {
@@ -70,13 +69,13 @@ func (p *projects) ImportArchive(_ context.Context, _ enplace.Caller, _ string, 
 func (p *projects) ImportGit(_ context.Context, _ enplace.Caller, _ string, g enplace.GitSource, o project.ImportOptions) (enplace.ImportReport, error) {
 	return p.importGit(g, o)
 }
-func (p *projects) CheckPackage(_ context.Context, _ enplace.Caller, q project.PackageQuery) (enplace.PackageCheck, error) {
+func (p *projects) CheckPackage(_ context.Context, _ enplace.Caller, q enplace.PackageQuery) (enplace.PackageCheck, error) {
 	return p.checkPackage(q)
 }
 func (p *projects) Build(context.Context, enplace.Caller, string) (enplace.Build, error) {
 	return p.build()
 }
-func (p *projects) GetBuild(ctx context.Context, _ enplace.Caller, _ string, n int, wait project.Wait) (enplace.Build, error) {
+func (p *projects) GetBuild(ctx context.Context, _ enplace.Caller, _ string, n int, wait time.Duration) (enplace.Build, error) {
 	return p.getBuild(ctx, n, wait)
 }
 func (p *projects) BuildLog(context.Context, enplace.Caller, string, int) (*transcript.Reader, error) {
@@ -85,23 +84,23 @@ func (p *projects) BuildLog(context.Context, enplace.Caller, string, int) (*tran
 
 type tasks struct {
 	server.Tasks
-	create   func(enplace.Caller, task.CreateTask) (enplace.Task, error)
-	list     func(task.Filter) (enplace.List[enplace.Task], error)
+	create   func(enplace.Caller, enplace.CreateTask) (enplace.Task, error)
+	list     func(enplace.TaskQuery) (enplace.List[enplace.Task], error)
 	get      func(context.Context, time.Duration) (enplace.Task, error)
 	openFile func(string) (enplace.WorkFile, io.ReadCloser, error)
 	archive  func() (io.ReadCloser, error)
 	exec     func(context.Context, enplace.ExecRequest, func(enplace.ExecEvent) error) (enplace.ExecResult, error)
 	dial     func() (net.Conn, error)
-	harness  func(task.CreateHarness) (enplace.Harness, error)
+	harness  func(enplace.CreateHarness) (enplace.Harness, error)
 }
 
-func (d *tasks) CreateHarness(_ context.Context, _ enplace.Caller, in task.CreateHarness) (enplace.Harness, error) {
+func (d *tasks) CreateHarness(_ context.Context, _ enplace.Caller, in enplace.CreateHarness) (enplace.Harness, error) {
 	return d.harness(in)
 }
-func (d *tasks) Create(_ context.Context, c enplace.Caller, in task.CreateTask) (enplace.Task, error) {
+func (d *tasks) Create(_ context.Context, c enplace.Caller, in enplace.CreateTask) (enplace.Task, error) {
 	return d.create(c, in)
 }
-func (d *tasks) List(_ context.Context, _ enplace.Caller, f task.Filter, _ enplace.Page) (enplace.List[enplace.Task], error) {
+func (d *tasks) List(_ context.Context, _ enplace.Caller, f enplace.TaskQuery, _ enplace.Page) (enplace.List[enplace.Task], error) {
 	return d.list(f)
 }
 func (d *tasks) Get(ctx context.Context, _ enplace.Caller, _ string, wait time.Duration) (enplace.Task, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"enplace"
-	"enplace/internal/project"
 )
 
 func (s *Server) createEnvironment(ctx context.Context, c enplace.Caller, in *JSONBody[enplace.CreateEnvironment]) (*Made[enplace.Environment], error) {
@@ -40,7 +39,7 @@ type PackageParams struct {
 }
 
 func (s *Server) checkPackage(ctx context.Context, c enplace.Caller, in *PackageParams) (*One[enplace.PackageCheck], error) {
-	return one(s.cfg.Projects.CheckPackage(ctx, c, project.PackageQuery{
+	return one(s.cfg.Projects.CheckPackage(ctx, c, enplace.PackageQuery{
 		Manager: enplace.Manager(in.Manager), Name: in.Name, Version: in.Version, Environment: in.Environment,
 	}))
 }

@@ -30,8 +30,8 @@ func listen(t *testing.T) net.Listener {
 func TestCreateAndList(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	var got project.CreateEnvironment
-	b.projects.create = func(in project.CreateEnvironment) (enplace.Environment, error) {
+	var got enplace.CreateEnvironment
+	b.projects.create = func(in enplace.CreateEnvironment) (enplace.Environment, error) {
 		got = in
 		return enplace.Environment{ID: "henv_1", Name: in.Name}, nil
 	}
@@ -66,8 +66,8 @@ func TestCreateAndList(t *testing.T) {
 func TestEgressIsTakenBareAndWhole(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	var got task.CreateHarness
-	b.tasks.harness = func(in task.CreateHarness) (enplace.Harness, error) {
+	var got enplace.CreateHarness
+	b.tasks.harness = func(in enplace.CreateHarness) (enplace.Harness, error) {
 		got = in
 		return enplace.Harness{ID: "har_1", Egress: in.Egress}, nil
 	}
@@ -110,7 +110,7 @@ func TestIdempotency(t *testing.T) {
 	b := start(t)
 	runs := 0
 	var fail error
-	b.tasks.create = func(enplace.Caller, task.CreateTask) (enplace.Task, error) {
+	b.tasks.create = func(enplace.Caller, enplace.CreateTask) (enplace.Task, error) {
 		runs++
 		if fail != nil {
 			return enplace.Task{}, fail
@@ -232,7 +232,7 @@ func TestSystem(t *testing.T) {
 
 func BenchmarkCreateTask(b *testing.B) {
 	s := start(b)
-	s.tasks.create = func(enplace.Caller, task.CreateTask) (enplace.Task, error) { return enplace.Task{ID: "task_1"}, nil }
+	s.tasks.create = func(enplace.Caller, enplace.CreateTask) (enplace.Task, error) { return enplace.Task{ID: "task_1"}, nil }
 	body, err := json.Marshal(enplace.CreateTask{Metadata: enplace.CreateTaskMetadata{Harness: "har_1"}, Input: "echo hello"})
 	if err != nil {
 		b.Fatal(err)

@@ -189,7 +189,7 @@ func (b *bench) logLine(t *testing.T, id string) string {
 func TestLogHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	b.tasks.create = func(_ enplace.Caller, in task.CreateTask) (enplace.Task, error) {
+	b.tasks.create = func(_ enplace.Caller, in enplace.CreateTask) (enplace.Task, error) {
 		return enplace.Task{ID: "task_1"}, nil
 	}
 	resp, _ := b.request(t, "POST", "/v1/tasks?token=hunter2", strings.NewReader(`{"metadata":{"harness":"h"},"input":"hunter3"}`))
@@ -203,7 +203,7 @@ func TestClientThatLeavesEndsTheWait(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	waiting, ended := make(chan time.Duration, 1), make(chan error, 1)
-	b.projects.getBuild = func(ctx context.Context, _ int, wait project.Wait) (enplace.Build, error) {
+	b.projects.getBuild = func(ctx context.Context, _ int, wait time.Duration) (enplace.Build, error) {
 		waiting <- wait
 		<-ctx.Done()
 		ended <- ctx.Err()

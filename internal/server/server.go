@@ -20,16 +20,15 @@ import (
 	"enplace"
 	"enplace/internal/project"
 	"enplace/internal/store"
-	"enplace/internal/task"
 	"enplace/internal/transcript"
 )
 
 // Projects is the capability around environments; *project.Service is it.
 type Projects interface {
-	Create(context.Context, enplace.Caller, project.CreateEnvironment) (enplace.Environment, error)
+	Create(context.Context, enplace.Caller, enplace.CreateEnvironment) (enplace.Environment, error)
 	List(context.Context, enplace.Caller, enplace.Page) (enplace.List[enplace.Environment], error)
 	Get(ctx context.Context, c enplace.Caller, id string) (enplace.Environment, error)
-	Update(ctx context.Context, c enplace.Caller, id string, in project.UpdateEnvironment) (enplace.Environment, error)
+	Update(ctx context.Context, c enplace.Caller, id string, in enplace.UpdateEnvironment) (enplace.Environment, error)
 	Delete(ctx context.Context, c enplace.Caller, id string) error
 	ListFiles(ctx context.Context, c enplace.Caller, id, prefix string, p enplace.Page) (enplace.List[enplace.TreeEntry], error)
 	OpenFile(ctx context.Context, c enplace.Caller, id, path string) (project.File, error)
@@ -37,9 +36,9 @@ type Projects interface {
 	DeleteFile(ctx context.Context, c enplace.Caller, id, path string) error
 	ImportArchive(ctx context.Context, c enplace.Caller, id string, archive io.Reader, o project.ImportOptions) (enplace.ImportReport, error)
 	ImportGit(ctx context.Context, c enplace.Caller, id string, g enplace.GitSource, o project.ImportOptions) (enplace.ImportReport, error)
-	CheckPackage(context.Context, enplace.Caller, project.PackageQuery) (enplace.PackageCheck, error)
+	CheckPackage(context.Context, enplace.Caller, enplace.PackageQuery) (enplace.PackageCheck, error)
 	Build(ctx context.Context, c enplace.Caller, id string) (enplace.Build, error)
-	GetBuild(ctx context.Context, c enplace.Caller, id string, n int, wait project.Wait) (enplace.Build, error)
+	GetBuild(ctx context.Context, c enplace.Caller, id string, n int, wait time.Duration) (enplace.Build, error)
 	ListBuilds(ctx context.Context, c enplace.Caller, id string, p enplace.Page) (enplace.List[enplace.Build], error)
 	CancelBuild(ctx context.Context, c enplace.Caller, id string, n int) (enplace.Build, error)
 	BuildLog(ctx context.Context, c enplace.Caller, id string, n int) (*transcript.Reader, error)
@@ -52,12 +51,12 @@ type Projects interface {
 
 // Tasks is the capability around harnesses and tasks; *task.Service is it.
 type Tasks interface {
-	CreateHarness(context.Context, enplace.Caller, task.CreateHarness) (enplace.Harness, error)
+	CreateHarness(context.Context, enplace.Caller, enplace.CreateHarness) (enplace.Harness, error)
 	ListHarnesses(context.Context, enplace.Caller, enplace.Page) (enplace.List[enplace.Harness], error)
 	GetHarness(ctx context.Context, c enplace.Caller, id string) (enplace.Harness, error)
 	DeleteHarness(ctx context.Context, c enplace.Caller, id string) error
-	Create(context.Context, enplace.Caller, task.CreateTask) (enplace.Task, error)
-	List(context.Context, enplace.Caller, task.Filter, enplace.Page) (enplace.List[enplace.Task], error)
+	Create(context.Context, enplace.Caller, enplace.CreateTask) (enplace.Task, error)
+	List(context.Context, enplace.Caller, enplace.TaskQuery, enplace.Page) (enplace.List[enplace.Task], error)
 	Get(ctx context.Context, c enplace.Caller, id string, wait time.Duration) (enplace.Task, error)
 	Cancel(ctx context.Context, c enplace.Caller, id string) (enplace.Task, error)
 	Log(ctx context.Context, c enplace.Caller, id string) (*transcript.Reader, error)

@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"enplace"
-	"enplace/internal/task"
 )
 
 func (s *Server) createTask(ctx context.Context, c enplace.Caller, in *JSONBody[enplace.CreateTask]) (*Made[enplace.Task], error) {
@@ -25,7 +24,7 @@ func (s *Server) listTasks(ctx context.Context, c enplace.Caller, in *struct {
 	Environment string `query:"environment" doc:"Only tasks that read this environment"`
 	Status      string `query:"status" enum:"queued,running,succeeded,failed,cancelled" doc:"Only tasks of this status"`
 }) (*One[enplace.List[enplace.Task]], error) {
-	f := task.Filter{Harness: in.Harness, Environment: in.Environment, Status: enplace.TaskStatus(in.Status)}
+	f := enplace.TaskQuery{Harness: in.Harness, Environment: in.Environment, Status: enplace.TaskStatus(in.Status)}
 	return list(s.cfg.Tasks.List(ctx, c, f, in.page()))
 }
 

@@ -199,8 +199,8 @@ func TestTaskFilesAndArchive(t *testing.T) {
 	if got, err := io.ReadAll(f); err != nil || string(got) != "data" {
 		t.Errorf("%q %v", got, err)
 	}
-	var filter task.Filter
-	b.tasks.list = func(f task.Filter) (enplace.List[enplace.Task], error) {
+	var filter enplace.TaskQuery
+	b.tasks.list = func(f enplace.TaskQuery) (enplace.List[enplace.Task], error) {
 		filter = f
 		return enplace.List[enplace.Task]{}, nil
 	}

@@ -77,7 +77,7 @@ func newHouse(t *testing.T) *house {
 		check(t, errors.Join(st.Close(), images.Close()))
 	})
 	check(t, st.CreateEnvironment(t.Context(), enplace.Environment{ID: h.env, Name: "Demo", Slug: "demo", Path: "/env/demo", Owner: "operator"}))
-	made := must(h.CreateHarness(t.Context(), operator, CreateHarness{Name: "cat", Environment: h.env, Command: []string{"/bin/cat", "/env/demo/file"}}))(t)
+	made := must(h.CreateHarness(t.Context(), operator, enplace.CreateHarness{Name: "cat", Environment: h.env, Command: []string{"/bin/cat", "/env/demo/file"}}))(t)
 	h.harness = made.ID
 	return h
 }
@@ -106,7 +106,7 @@ func (h *house) build(t *testing.T, text string) int {
 }
 
 func (h *house) create(ctx context.Context) (enplace.Task, error) {
-	return h.Create(ctx, operator, CreateTask{Metadata: CreateMetadata{Harness: h.harness}})
+	return h.Create(ctx, operator, enplace.CreateTask{Metadata: enplace.CreateTaskMetadata{Harness: h.harness}})
 }
 
 // A sandbox is made ready while the store takes the task. When another version becomes the active one in that moment, the

@@ -10,7 +10,7 @@ import (
 )
 
 // CreateHarness makes a harness. It does not change afterwards, so a task's record of it stays true.
-func (s *Service) CreateHarness(ctx context.Context, c enplace.Caller, in CreateHarness) (enplace.Harness, error) {
+func (s *Service) CreateHarness(ctx context.Context, c enplace.Caller, in enplace.CreateHarness) (enplace.Harness, error) {
 	if err := access.Check(c, access.Create, access.Thing{What: "harness", ID: in.Name}); err != nil {
 		return enplace.Harness{}, err
 	}
@@ -34,7 +34,7 @@ func (s *Service) CreateHarness(ctx context.Context, c enplace.Caller, in Create
 	return h, nil
 }
 
-func checkHarness(in CreateHarness) error {
+func checkHarness(in enplace.CreateHarness) error {
 	if err := enplace.CheckName(in.Name); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 // Create records a task and starts it, or queues it when every place is taken. It reads the version that is active now,
 // whatever is activated later.
-func (s *Service) Create(ctx context.Context, c enplace.Caller, in CreateTask) (enplace.Task, error) {
+func (s *Service) Create(ctx context.Context, c enplace.Caller, in enplace.CreateTask) (enplace.Task, error) {
 	h, err := s.harness(ctx, c, access.Run, in.Metadata.Harness)
 	if err != nil {
 		return enplace.Task{}, err
@@ -59,7 +59,7 @@ func (s *Service) Create(ctx context.Context, c enplace.Caller, in CreateTask) (
 }
 
 // prepare makes the record of a task, with the version that is active now, or with the one that the request names.
-func (s *Service) prepare(ctx context.Context, c enplace.Caller, h enplace.Harness, in CreateTask) (rec store.TaskRecord, named bool, err error) {
+func (s *Service) prepare(ctx context.Context, c enplace.Caller, h enplace.Harness, in enplace.CreateTask) (rec store.TaskRecord, named bool, err error) {
 	if len(in.Input) > enplace.MaxInputBytes {
 		return rec, false, enplace.TooLargef("has %d bytes; the limit is %d", len(in.Input), enplace.MaxInputBytes).WithField("input")
 	}
@@ -206,7 +206,7 @@ func (s *Service) admit() {
 }
 
 // List gives the tasks that the caller may know of, newest first.
-func (s *Service) List(ctx context.Context, c enplace.Caller, f Filter, p enplace.Page) (enplace.List[enplace.Task], error) {
+func (s *Service) List(ctx context.Context, c enplace.Caller, f enplace.TaskQuery, p enplace.Page) (enplace.List[enplace.Task], error) {
 	sf := store.TaskFilter{Harness: f.Harness, Environment: f.Environment, Status: f.Status}
 	out := enplace.List[enplace.Task]{Items: []enplace.Task{}}
 	switch c.Kind {
