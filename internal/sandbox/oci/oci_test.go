@@ -3,6 +3,7 @@ package oci
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -206,7 +207,12 @@ func TestDiesByItself(t *testing.T) {
 	if _, err := b.Exec(t.Context(), sandbox.Command{Argv: []string{"/bin/touch", "/task/file"}, Dir: "/"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.PidfdSendSignal(int(b.(*container).process.Fd()), unix.SIGKILL, nil, 0); err != nil {
+	process, err := b.(*container).process.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var killed error
+	if err := errors.Join(process.Control(func(fd uintptr) { killed = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }), killed); err != nil {
 		t.Fatal(err)
 	}
 	select {
