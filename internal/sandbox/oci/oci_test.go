@@ -212,7 +212,8 @@ func TestDiesByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	var killed error
-	if err := errors.Join(process.Control(func(fd uintptr) { killed = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }), killed); err != nil {
+	err = process.Control(func(fd uintptr) { killed = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
+	if err := errors.Join(err, killed); err != nil {
 		t.Fatal(err)
 	}
 	select {
