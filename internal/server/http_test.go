@@ -13,9 +13,7 @@ import (
 	"testing"
 
 	"enplace"
-	"enplace/internal/project"
 	"enplace/internal/server"
-	"enplace/internal/task"
 )
 
 func listen(t *testing.T) net.Listener {

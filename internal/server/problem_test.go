@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"enplace"
-	"enplace/internal/project"
-	"enplace/internal/task"
 )
 
 func readProblem(t *testing.T, resp *http.Response, body string) enplace.Problem {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"enplace"
-	"enplace/internal/task"
 	"enplace/internal/transcript"
 )
 
