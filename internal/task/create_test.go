@@ -26,6 +26,16 @@ import (
 type meddled struct {
 	store.Store
 	before func() error
+	update func() error // the same, before a task is changed
+}
+
+func (m *meddled) UpdateTask(ctx context.Context, id string, change func(*store.TaskRecord) error) (store.TaskRecord, error) {
+	if m.update != nil {
+		if err := m.update(); err != nil {
+			return store.TaskRecord{}, err
+		}
+	}
+	return m.Store.UpdateTask(ctx, id, change)
 }
 
 func (m *meddled) CreateTask(ctx context.Context, env string, pin func(enplace.Version, error) (store.TaskRecord, error)) (store.TaskRecord, error) {
@@ -51,6 +61,14 @@ var operator = enplace.Caller{Kind: enplace.KeyOperator}
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
+	h := buildHouse(t, 0)
+	check(t, h.Service.Start(t.Context()))
+	return h
+}
+
+// buildHouse gives a house that is not started yet, with places for that many tasks.
+func buildHouse(t *testing.T, places int) *house {
+	t.Helper()
 	if os.Getuid() != 0 {
 		sandboxtest.Absent(t, "sandboxes need root")
 	}
@@ -69,8 +87,7 @@ func newHouse(t *testing.T) *house {
 	st := must(sqlite.Open(t.Context(), filepath.Join(dir, "db")))(t)
 	h := &house{store: &meddled{Store: st}, images: images, base: sandboxtest.Base(t, images)[0], env: enplace.NewID(enplace.PrefixEnvironment, time.Now())}
 	h.Service = New(Config{Store: h.store, Runtime: rt, Base: func() (base.Base, bool) { return base.Base{}, false },
-		Audit: audit.New(st, quiet, time.Now), Redact: redact.New(), Logger: quiet, Now: time.Now, LogDir: filepath.Join(dir, "logs")})
-	check(t, h.Service.Start(t.Context()))
+		Audit: audit.New(st, quiet, time.Now), Redact: redact.New(), Logger: quiet, Now: time.Now, LogDir: filepath.Join(dir, "logs"), MaxRunning: places})
 	t.Cleanup(func() {
 		h.Close()
 		check(t, rt.Close(context.Background()))

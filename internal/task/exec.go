@@ -52,7 +52,7 @@ func (s *Service) Exec(ctx context.Context, c enplace.Caller, id string, in enpl
 	}
 	out.finish()
 	res := enplace.ExecResult{
-		ExitCode: exit.Code, Stdout: out.text["stdout"], Stderr: out.text["stderr"], Truncated: out.truncated, TimedOut: exit.TimedOut,
+		ExitCode: exit.Code, Stdout: out.text("stdout"), Stderr: out.text("stderr"), Truncated: out.truncated, TimedOut: exit.TimedOut,
 		DurationMS: time.Since(start).Milliseconds(),
 	}
 	switch {
@@ -102,7 +102,7 @@ func command(in enplace.ExecRequest, env []string) (sandbox.Command, error) {
 	if in.Timeout < 0 || time.Duration(in.Timeout)*time.Second > enplace.MaxTaskTimeout {
 		return sandbox.Command{}, enplace.Invalidf("must lie between 1 and %d seconds", int(enplace.MaxTaskTimeout.Seconds())).WithField("timeout")
 	}
-	cmd := sandbox.Command{Argv: in.Command, Env: env, Dir: enplace.WorkDir, Timeout: enplace.DefaultExecTimeout}
+	cmd := sandbox.Command{Argv: in.Command, Dir: enplace.WorkDir, Timeout: enplace.DefaultExecTimeout}
 	if in.Cwd != "" {
 		if !path.IsAbs(in.Cwd) {
 			return sandbox.Command{}, enplace.Invalidf("must be an absolute path").WithField("cwd")
@@ -112,11 +112,16 @@ func command(in enplace.ExecRequest, env []string) (sandbox.Command, error) {
 	if in.Timeout > 0 {
 		cmd.Timeout = time.Duration(in.Timeout) * time.Second
 	}
+	cmd.Env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { // a copy: the task's commands share theirs
+		name, _, _ := strings.Cut(v, "=")
+		_, instead := in.Env[name]
+		return instead
+	})
 	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(in.Env[name], "\x00") {
 			return sandbox.Command{}, enplace.Invalidf("%q cannot be a variable", name).WithField("env")
 		}
-		cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(v string) bool { return strings.HasPrefix(v, name+"=") }), name+"="+in.Env[name])
+		cmd.Env = append(cmd.Env, name+"="+in.Env[name])
 	}
 	if in.Stdin != "" {
 		cmd.Stdin = strings.NewReader(in.Stdin)
@@ -130,7 +135,7 @@ type execOutput struct {
 	fail context.CancelCauseFunc
 
 	mu        sync.Mutex
-	text      map[string]string
+	kept      map[string]*strings.Builder
 	rest      map[string][]byte // the start of a rune that a write cut
 	truncated bool
 }
@@ -152,8 +157,9 @@ func (e *execStream) Write(p []byte) (int, error) {
 func (o *execOutput) add(stream string, p []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.text == nil {
-		o.text, o.rest = map[string]string{}, map[string][]byte{}
+	if o.kept == nil {
+		o.kept = map[string]*strings.Builder{"stdout": {}, "stderr": {}}
+		o.rest = map[string][]byte{}
 	}
 	p = append(o.rest[stream], p...)
 	cut := len(p) - partialRune(p)
@@ -173,11 +179,19 @@ func (o *execOutput) emit(stream string, p []byte) error {
 		}
 		return err
 	}
-	if room := enplace.MaxExecOutputBytes - len(o.text[stream]); len(text) > room {
-		text, o.truncated = strings.ToValidUTF8(text[:max(room, 0)], ""), true
+	kept := o.kept[stream]
+	if room := enplace.MaxExecOutputBytes - kept.Len(); len(text) > room {
+		text, o.truncated = strings.ToValidUTF8(text[:room], ""), true
 	}
-	o.text[stream] += text
+	kept.WriteString(text)
 	return nil
+}
+
+func (o *execOutput) text(stream string) string {
+	if o.kept == nil {
+		return ""
+	}
+	return o.kept[stream].String()
 }
 
 // finish gives out what a cut rune left.

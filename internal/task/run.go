@@ -73,8 +73,8 @@ func (s *Service) execute(ctx context.Context, rec *store.TaskRecord, place *liv
 	box, out, err := s.begin(ctx, rec)
 	got := <-place.recorded
 	known = got.err == nil
-	if known && err == nil && got.rec.Metadata.EnvironmentDigest != rec.Metadata.EnvironmentDigest {
-		// Another version became the active one meanwhile: the record counts.
+	if known && out != nil && !sameVersion(got.rec.Metadata, rec.Metadata) {
+		// Another version became the active one meanwhile: the record counts, whatever became of this start.
 		s.stopBox(ctx, box, log)
 		box, err = s.startBox(ctx, &got.rec)
 	}
@@ -100,6 +100,14 @@ func (s *Service) execute(ctx context.Context, rec *store.TaskRecord, place *liv
 	}
 	s.stopBox(ctx, box, log)
 	return end, true
+}
+
+// sameVersion reports whether two records read the same version, by number as well: the sandbox is told it.
+func sameVersion(a, b enplace.TaskMetadata) bool {
+	if a.EnvironmentVersion == nil || b.EnvironmentVersion == nil {
+		return a.EnvironmentVersion == b.EnvironmentVersion
+	}
+	return *a.EnvironmentVersion == *b.EnvironmentVersion && a.EnvironmentDigest == b.EnvironmentDigest
 }
 
 // begin opens the log and starts the sandbox. Along with an error it gives the log, if there is one.

@@ -57,6 +57,7 @@ type Service struct {
 	done sync.WaitGroup
 
 	mu      sync.Mutex
+	started bool             // before that everything waits: what an earlier process left is not settled yet
 	live    map[string]*live // admitted and not yet ended, by id
 	waiting []string         // queued ids, oldest first
 }
@@ -130,6 +131,7 @@ func (s *Service) Start(ctx context.Context) error {
 		return fmt.Errorf("finding queued tasks: %w", err)
 	}
 	s.mu.Lock()
+	s.waiting, s.started = nil, true // those that came before are in the list as well
 	for _, rec := range queued.Items {
 		s.waiting = append(s.waiting, rec.ID)
 	}
@@ -161,24 +163,24 @@ func (s *Service) collect() {
 	}
 }
 
-// Collect drops the logs and files of tasks that ended longer ago than the retention. Their records stay.
+// Collect drops the logs and files of tasks that ended longer ago than the retention. Their records stay. One that cannot be
+// dropped keeps no other.
 func (s *Service) Collect(ctx context.Context) error {
 	old, err := s.cfg.Store.ListTasks(ctx, store.TaskFilter{EndedBefore: s.cfg.Now().Add(-s.cfg.Retention), NotPurged: true}, enplace.Page{})
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, rec := range old.Items {
-		if err := s.cfg.Runtime.Discard(ctx, rec.ID); err != nil {
-			return fmt.Errorf("dropping the files of %s: %w", rec.ID, err)
-		}
-		if err := transcript.Remove(s.logPath(rec.ID)); err != nil {
-			return fmt.Errorf("dropping the log of %s: %w", rec.ID, err)
+		if err := errors.Join(s.cfg.Runtime.Discard(ctx, rec.ID), transcript.Remove(s.logPath(rec.ID))); err != nil {
+			failed = append(failed, fmt.Errorf("dropping what %s left: %w", rec.ID, err))
+			continue
 		}
 		if _, err := s.cfg.Store.UpdateTask(ctx, rec.ID, func(t *store.TaskRecord) error { t.Purged = true; return nil }); err != nil {
-			return err
+			failed = append(failed, err)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func (s *Service) logPath(id string) string { return filepath.Join(s.cfg.LogDir, id+".log") }

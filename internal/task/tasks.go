@@ -49,9 +49,7 @@ func (s *Service) Create(ctx context.Context, c enplace.Caller, in enplace.Creat
 		return enplace.Task{}, err
 	}
 	if !ok {
-		s.mu.Lock()
-		s.waiting = append(s.waiting, rec.ID)
-		s.mu.Unlock()
+		s.enqueue(rec.ID)
 		s.admit()
 	}
 	s.cfg.Audit.Record(ctx, c, "task.create", rec.ID, map[string]any{"harness": rec.Metadata.Harness, "environment": rec.Metadata.Environment, "version": rec.Metadata.EnvironmentVersion})
@@ -143,10 +141,19 @@ func needed(m enplace.Manifest) *enplace.Manifest {
 func (s *Service) reserve(id string) (*live, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.live) >= s.cfg.MaxRunning || len(s.waiting) > 0 {
+	if !s.started || len(s.live) >= s.cfg.MaxRunning || len(s.waiting) > 0 {
 		return nil, false
 	}
 	return s.place(id), true
+}
+
+// enqueue lets a task wait for a place, unless Start has found it in the store.
+func (s *Service) enqueue(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live[id] == nil && !slices.Contains(s.waiting, id) {
+		s.waiting = append(s.waiting, id)
+	}
 }
 
 func (s *Service) place(id string) *live {
@@ -173,36 +180,60 @@ func (s *Service) release(id string) {
 // admit gives free places to waiting tasks, oldest first.
 func (s *Service) admit() {
 	for s.ctx.Err() == nil {
-		s.mu.Lock()
-		if len(s.waiting) == 0 || len(s.live) >= s.cfg.MaxRunning {
-			s.mu.Unlock()
+		id, place := s.next()
+		if place == nil {
 			return
 		}
-		id := s.waiting[0]
-		s.waiting = s.waiting[1:]
-		place := s.place(id)
-		s.mu.Unlock()
-
-		now := s.cfg.Now().UTC()
-		rec, err := s.cfg.Store.UpdateTask(s.ctx, id, func(t *store.TaskRecord) error {
-			if t.Status != enplace.TaskQueued {
-				return store.ErrConflict
-			}
-			t.Status, t.StartedAt = enplace.TaskRunning, &now
-			return nil
-		})
+		rec, err := s.take(id)
 		if err != nil {
-			if !errors.Is(err, store.ErrConflict) {
+			if s.ctx.Err() == nil && !errors.Is(err, store.ErrConflict) {
 				s.cfg.Logger.Error("admitting a task", "task", id, "err", err)
+				time.AfterFunc(admitAgain, func() { s.enqueue(id); s.admit() })
 			}
 			s.mu.Lock()
 			delete(s.live, id)
 			s.mu.Unlock()
+			close(place.ready)
+			s.hub.Notify(id)
 			continue
 		}
 		place.recorded <- recorded{rec: rec}
 		s.done.Go(func() { s.run(rec, place) })
+		s.hub.Notify(id) // those who wait for its log or its sandbox
 	}
+}
+
+// admitAgain is when a task is looked at again that the store could not set running.
+const admitAgain = time.Second
+
+// next gives a place to the task that has waited longest; nil when there is no place, or nobody waits.
+func (s *Service) next() (string, *live) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.started || len(s.waiting) == 0 || len(s.live) >= s.cfg.MaxRunning {
+		return "", nil
+	}
+	id := s.waiting[0]
+	s.waiting = s.waiting[1:]
+	return id, s.place(id)
+}
+
+// take sets a queued task running, and gives it with its input. ErrConflict when it was cancelled meanwhile.
+func (s *Service) take(id string) (store.TaskRecord, error) {
+	full, err := s.cfg.Store.Task(s.ctx, id)
+	if err != nil {
+		return full, err
+	}
+	now := s.cfg.Now().UTC()
+	rec, err := s.cfg.Store.UpdateTask(s.ctx, id, func(t *store.TaskRecord) error {
+		if t.Status != enplace.TaskQueued {
+			return store.ErrConflict
+		}
+		t.Status, t.StartedAt = enplace.TaskRunning, &now
+		return nil
+	})
+	rec.Input = full.Input // an update does not load it
+	return rec, err
 }
 
 // List gives the tasks that the caller may know of, newest first.
@@ -248,23 +279,27 @@ func (s *Service) Get(ctx context.Context, c enplace.Caller, id string, wait tim
 
 // Cancel stops a task with everything it started, and gives it once it has stopped.
 func (s *Service) Cancel(ctx context.Context, c enplace.Caller, id string) (enplace.Task, error) {
-	rec, err := s.load(ctx, c, access.Write, id)
-	if err != nil {
+	if _, err := s.load(ctx, c, access.Write, id); err != nil {
 		return enplace.Task{}, err
 	}
-	if rec.Status.Ended() {
-		return enplace.Task{}, enplace.Conflictf("the task has ended: %s", rec.Status)
-	}
-	if s.unqueue(id) {
-		now := s.cfg.Now().UTC()
-		if _, err := s.cfg.Store.UpdateTask(ctx, id, func(t *store.TaskRecord) error {
-			t.Status, t.Error, t.EndedAt = enplace.TaskCancelled, errCancelled, &now
-			return nil
-		}); err != nil {
-			return enplace.Task{}, err
+	now, was := s.cfg.Now().UTC(), enplace.TaskQueued
+	// The record first: it says whether the task has left the queue, and one that is final there is never admitted.
+	_, err := s.cfg.Store.UpdateTask(ctx, id, func(t *store.TaskRecord) error {
+		if was = t.Status; was != enplace.TaskQueued {
+			return store.ErrConflict
 		}
+		t.Status, t.Error, t.EndedAt = enplace.TaskCancelled, errCancelled, &now
+		return nil
+	})
+	switch {
+	case err == nil:
+		s.unqueue(id)
 		s.hub.Notify(id)
-	} else {
+	case !errors.Is(err, store.ErrConflict):
+		return enplace.Task{}, err
+	case was.Ended():
+		return enplace.Task{}, enplace.Conflictf("the task has ended: %s", was)
+	default:
 		s.mu.Lock()
 		l := s.live[id]
 		s.mu.Unlock()
@@ -276,15 +311,10 @@ func (s *Service) Cancel(ctx context.Context, c enplace.Caller, id string) (enpl
 	return s.Get(ctx, c, id, 30*time.Second)
 }
 
-func (s *Service) unqueue(id string) bool {
+func (s *Service) unqueue(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.Index(s.waiting, id)
-	if i < 0 {
-		return false
-	}
-	s.waiting = slices.Delete(s.waiting, i, i+1)
-	return true
+	s.waiting = slices.DeleteFunc(s.waiting, func(w string) bool { return w == id })
 }
 
 // Log opens the log of a task, waiting for one that is queued to start. The caller closes the reader.
@@ -312,9 +342,11 @@ func purged(rec store.TaskRecord) error {
 	return enplace.NotFoundf("the log and files of task %s were collected; they are kept for a limited time", rec.ID)
 }
 
-// await gives a running task once its sandbox is there. Of one that ended it gives nil.
+// await gives a running task once its sandbox is there. Of one that ended it gives nil; one that goes on waiting for a place is
+// an error.
 func (s *Service) await(ctx context.Context, id string) (*live, error) {
 	var l *live
+	ended := false
 	err := s.hub.Until(ctx, id, enplace.MaxWait, func() (bool, error) {
 		s.mu.Lock()
 		l = s.live[id]
@@ -323,8 +355,12 @@ func (s *Service) await(ctx context.Context, id string) (*live, error) {
 			return true, nil
 		}
 		rec, err := s.cfg.Store.Task(ctx, id)
-		return rec.Status.Ended(), err
+		ended = rec.Status.Ended()
+		return ended, err
 	})
+	if err == nil && l == nil && !ended {
+		err = enplace.Conflictf("the task still waits for a place").WithFix("try again later, or cancel another task")
+	}
 	if err != nil || l == nil {
 		return nil, err
 	}
