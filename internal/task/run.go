@@ -202,10 +202,9 @@ func taskEnv(rec *store.TaskRecord) []string {
 
 // command runs the harness's command and says how it ended.
 func (s *Service) command(ctx context.Context, rec *store.TaskRecord, box sandbox.Sandbox, out logWriter, env []string, began time.Time, log *slog.Logger) (end ending) {
-	stdout, stderr := out.Stream(), out.Stream()
-	defer stdout.Close()
-	defer stderr.Close()
-	cmd := sandbox.Command{Argv: rec.Command, Env: env, Dir: enplace.WorkDir, Stdout: stdout, Stderr: stderr, Sole: true,
+	both := out.Stream() // one for both, as on a terminal: what was printed first stands first
+	defer both.Close()
+	cmd := sandbox.Command{Argv: rec.Command, Env: env, Dir: enplace.WorkDir, Stdout: both, Stderr: both, Sole: true,
 		Started: func() { end.startMS = float64(time.Since(began).Microseconds()) / 1000 }}
 	if rec.Input != "" {
 		cmd.Stdin = strings.NewReader(rec.Input)
