@@ -20,7 +20,7 @@ type Environment struct {
 	Scripts       *bool            `json:"npm_scripts,omitempty" doc:"Whether npm packages may run their install scripts; they may unless false"`
 	Egress        *Egress          `json:"egress,omitempty" doc:"What builds may reach, instead of the operator's default"`
 	ActiveVersion *int             `json:"active_version" doc:"The version that new tasks read; null before the first build"`
-	Versions      []VersionSummary `json:"versions,omitempty"`
+	Versions      []VersionSummary `json:"versions,omitzero" doc:"The newest first; absent in lists"`
 	Files         int              `json:"files" doc:"Files in the tree"`
 	Bytes         int64            `json:"bytes" doc:"Bytes in the tree"`
 	CreatedAt     time.Time        `json:"created_at"`

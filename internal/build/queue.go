@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,11 +60,16 @@ type Queue struct {
 	running map[string]context.CancelCauseFunc
 }
 
+// worker is the name that all workers of this process hold leases by: a clock that jumps ahead of a lease must not let one take
+// a build from another.
+var worker = fmt.Sprintf("server-%d", os.Getpid())
+
 // Causes of a build's end, as context causes.
 var (
 	errCancelled = &enplace.Failure{Reason: enplace.ReasonCancelled, Message: "the build was cancelled"}
 	errClosing   = &enplace.Failure{Reason: enplace.ReasonInterrupted, Message: "the server stopped while the build ran", Fixes: []string{"build again"}}
 	errLease     = &enplace.Failure{Reason: enplace.ReasonInterrupted, Message: "another worker took the build over", Fixes: []string{"build again"}}
+	errGone      = &enplace.Failure{Reason: enplace.ReasonCancelled, Message: "the environment was deleted"}
 )
 
 const (
@@ -91,8 +97,8 @@ func (q *Queue) Start(ctx context.Context) error {
 		q.cfg.Logger.Warn("build interrupted by a restart", "environment", b.Environment, "build", b.N)
 	}
 	ctx, q.stop = context.WithCancelCause(context.WithoutCancel(ctx))
-	for i := range q.cfg.Workers {
-		q.done.Go(func() { q.work(ctx, fmt.Sprintf("worker-%d-%d", os.Getpid(), i)) })
+	for range q.cfg.Workers {
+		q.done.Go(func() { q.work(ctx) })
 	}
 	return nil
 }
@@ -132,10 +138,37 @@ func (q *Queue) Wait(ctx context.Context, environment string, n int, limit time.
 		b = rec.Build
 		return b.Status.Ended(), err
 	})
-	if b.Status == enplace.BuildRunning && b.StartedAt != nil {
-		b.ElapsedMS = q.cfg.Now().Sub(*b.StartedAt).Milliseconds()
-	}
 	return b, err
+}
+
+// Abandon stops the builds of an environment that was deleted, and returns when nothing of them runs.
+func (q *Queue) Abandon(ctx context.Context, environment string) error {
+	for {
+		k, found := q.stopOne(environment)
+		if !found {
+			return nil
+		}
+		err := q.hub.Until(ctx, k, enplace.MaxWait, func() (bool, error) {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			return q.running[k] == nil, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (q *Queue) stopOne(environment string) (k string, found bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for k, cancel := range q.running {
+		if strings.HasPrefix(k, environment+"/") {
+			cancel(errGone)
+			return k, true
+		}
+	}
+	return "", false
 }
 
 // Log opens the log of a build that has started; os.ErrNotExist before.
@@ -143,12 +176,29 @@ func (q *Queue) Log(environment string, n int) (*transcript.Reader, error) {
 	return transcript.Open(q.logPath(environment, n))
 }
 
-// WaitStarted returns when the build has left the queue, so that it has a log, or its state is final.
+// WaitStarted returns when the build has a log, or its state is final.
 func (q *Queue) WaitStarted(ctx context.Context, environment string, n int) error {
 	return q.hub.Until(ctx, key(environment, n), enplace.MaxBuildDuration, func() (bool, error) {
 		rec, err := q.cfg.Store.Build(ctx, environment, n)
-		return rec.Status != enplace.BuildQueued, err
+		if err != nil || rec.Status != enplace.BuildRunning {
+			return rec.Status.Ended(), err
+		}
+		_, missing := os.Stat(q.logPath(environment, n)) // it is made a moment after the build was claimed
+		return missing == nil, nil
 	})
+}
+
+// Logged gives the environments whose builds have logs here.
+func (q *Queue) Logged() ([]string, error) {
+	entries, err := os.ReadDir(q.cfg.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
 }
 
 // DropLogs removes the logs of an environment's builds.
@@ -162,7 +212,7 @@ func (q *Queue) logPath(environment string, n int) string {
 
 func key(environment string, n int) string { return fmt.Sprintf("%s/%d", environment, n) }
 
-func (q *Queue) work(ctx context.Context, worker string) {
+func (q *Queue) work(ctx context.Context) {
 	tick := time.NewTicker(sweep)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -172,7 +222,7 @@ func (q *Queue) work(ctx context.Context, worker string) {
 		}
 		if ok {
 			q.Wake() // there may be more, for another worker
-			q.run(ctx, worker, rec)
+			q.run(ctx, rec)
 			continue
 		}
 		select {
@@ -184,7 +234,7 @@ func (q *Queue) work(ctx context.Context, worker string) {
 }
 
 // run runs one claimed build to its end.
-func (q *Queue) run(ctx context.Context, worker string, rec store.BuildRecord) {
+func (q *Queue) run(ctx context.Context, rec store.BuildRecord) {
 	k := key(rec.Environment, rec.N)
 	log := q.cfg.Logger.With("environment", rec.Environment, "build", rec.N)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -196,6 +246,10 @@ func (q *Queue) run(ctx context.Context, worker string, rec store.BuildRecord) {
 	defer stopClock()
 
 	q.mu.Lock()
+	if q.running[k] != nil { // claimed by its own process: the lease holds again, and it runs on
+		q.mu.Unlock()
+		return
+	}
 	q.running[k] = cancel
 	q.mu.Unlock()
 	defer func() {
@@ -204,15 +258,20 @@ func (q *Queue) run(ctx context.Context, worker string, rec store.BuildRecord) {
 		q.mu.Unlock()
 		q.hub.Notify(k)
 	}()
-	go q.renew(ctx, cancel, worker, rec)
+	go q.renew(ctx, cancel, rec)
 
 	end := enplace.Build{Environment: rec.Environment, N: rec.N, Status: enplace.BuildSucceeded}
-	r, err := q.open(rec)
+	r, err := q.open(ctx, rec)
 	var version *enplace.Version
 	if err == nil {
 		q.hub.Notify(k)
 		log.Info("build started")
 		version, err = q.cook(ctx, r)
+	}
+	cause := context.Cause(ctx)
+	if errors.Is(err, errGone) || errors.Is(cause, errGone) || errors.Is(cause, errLease) {
+		q.leave(r, log)
+		return
 	}
 	if err != nil {
 		version = nil
@@ -220,6 +279,17 @@ func (q *Queue) run(ctx context.Context, worker string, rec store.BuildRecord) {
 		end.Status = statusOf(end.Error.Reason)
 	}
 	q.finish(ctx, r, rec, end, version, log)
+}
+
+// leave ends the run of a build whose record is another's now, or gone.
+func (q *Queue) leave(r *Run, log *slog.Logger) {
+	log.Warn("build left: its environment was deleted, or another worker has it")
+	if r == nil {
+		return
+	}
+	if err := r.Log.Close(); err != nil {
+		log.Error("closing the log of a build", "err", err)
+	}
 }
 
 // cook calls the recipe and turns a panic into an error, so that one build never takes the server along.
@@ -269,7 +339,7 @@ func (q *Queue) finish(ctx context.Context, r *Run, rec store.BuildRecord, end e
 }
 
 // renew keeps the lease, and hears of a cancel that another process asked for.
-func (q *Queue) renew(ctx context.Context, cancel context.CancelCauseFunc, worker string, rec store.BuildRecord) {
+func (q *Queue) renew(ctx context.Context, cancel context.CancelCauseFunc, rec store.BuildRecord) {
 	tick := time.NewTicker(lease / 3)
 	defer tick.Stop()
 	for {
@@ -288,14 +358,13 @@ func (q *Queue) renew(ctx context.Context, cancel context.CancelCauseFunc, worke
 	}
 }
 
-// failure says why a build ended: the cause that stopped it comes before what it made fail.
+// failure says why a build ended: the cause that stopped it comes before what it made fail. It is the build's own to complete:
+// causes are shared by all builds.
 func (q *Queue) failure(ctx context.Context, err error, log *slog.Logger) *enplace.Failure {
 	var f *enplace.Failure
-	if cause := context.Cause(ctx); cause != nil && errors.As(cause, &f) {
-		return f
-	}
-	if errors.As(err, &f) {
-		return f
+	if cause := context.Cause(ctx); cause != nil && errors.As(cause, &f) || errors.As(err, &f) {
+		own := *f
+		return &own
 	}
 	var e *enplace.Error
 	if errors.As(err, &e) && e.Kind != enplace.KindInternal {

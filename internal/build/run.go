@@ -31,7 +31,11 @@ type Run struct {
 	boxes    int
 }
 
-func (q *Queue) open(rec store.BuildRecord) (*Run, error) {
+// open gives a claimed build its log, unless its environment was deleted in that moment: nobody would remove the log.
+func (q *Queue) open(ctx context.Context, rec store.BuildRecord) (*Run, error) {
+	if _, err := q.cfg.Store.Build(ctx, rec.Environment, rec.N); errors.Is(err, store.ErrNotFound) {
+		return nil, errGone
+	}
 	path := q.logPath(rec.Environment, rec.N)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of logs: %w", err)
@@ -71,7 +75,7 @@ func (r *Run) Step(ctx context.Context, name string, do func(ctx context.Context
 
 	outcome, err := do(ctx)
 	var failed *enplace.Failure
-	if errors.As(err, &failed) && failed.Step == "" {
+	if errors.As(err, &failed) && failed.Step == "" && context.Cause(ctx) == nil { // a cause is shared by all builds
 		failed.Step = name
 	}
 	took := r.q.cfg.Now().Sub(start).Milliseconds()
@@ -102,7 +106,7 @@ func (r *Run) record(ctx context.Context, name string, change func(*enplace.Buil
 	_, err := r.q.cfg.Store.UpdateBuild(context.WithoutCancel(ctx), r.Environment, r.N, func(b *enplace.Build) {
 		b.Step, b.Steps, b.Warnings = name, steps, warnings
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrNotFound) { // deleted: Abandon comes
 		r.q.cfg.Logger.Error("recording a step", "environment", r.Environment, "build", r.N, "step", name, "err", err)
 	}
 	r.q.hub.Notify(key(r.Environment, r.N))
@@ -228,9 +232,9 @@ func (r *Run) runLayer(ctx context.Context, l Layer, hash string) (store.StepRes
 		go watchSize(ctx, cancel, box, l.Capture, l.Exclude)
 	}
 
-	sh := &Shell{run: r, box: box}
+	sh := &Shell{run: r, box: box, limits: l.Spec.Limits}
 	findings, err := l.Run(ctx, sh)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
+	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
 	if err != nil {
@@ -242,6 +246,9 @@ func (r *Run) runLayer(ctx context.Context, l Layer, hash string) (store.StepRes
 	}
 	if l.Capture != "" {
 		info, err := box.Capture(ctx, l.Capture, l.Exclude)
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause
+		}
 		if err != nil {
 			return store.StepResult{}, fmt.Errorf("capturing %s: %w", l.Capture, err)
 		}

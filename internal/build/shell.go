@@ -17,8 +17,9 @@ import (
 
 // Shell runs the commands of a step in its sandbox, with their output in the build's log.
 type Shell struct {
-	run *Run
-	box sandbox.Sandbox
+	run    *Run
+	box    sandbox.Sandbox
+	limits enplace.Limits
 }
 
 // Cmd is a command of a step.
@@ -127,14 +128,13 @@ func (s *Shell) explain(ctx context.Context, c Cmd, exit sandbox.Exit) error {
 	if err != nil {
 		return f
 	}
-	lim := s.run.q.cfg.Limits
 	switch {
 	case st.OOMKills > 0:
 		f.Reason = enplace.ReasonMemory
-		f.Message = fmt.Sprintf("%s needed more than the %d MiB of memory that a build has", name, lim.MemoryMiB)
+		f.Message = fmt.Sprintf("%s needed more than the %d MiB of memory that this step has", name, s.limits.MemoryMiB)
 	case st.DiskLimitBytes > 0 && st.DiskUsedBytes > st.DiskLimitBytes-st.DiskLimitBytes/32: // the file system keeps 2 % to itself
 		f.Reason = enplace.ReasonDisk
-		f.Message = fmt.Sprintf("%s filled the %d MiB of disk that a build has", name, lim.DiskMiB)
+		f.Message = fmt.Sprintf("%s filled the %d MiB of disk that this step has", name, s.limits.DiskMiB)
 	case len(st.Refused) > 0:
 		f.Reason = enplace.ReasonEgress
 		f.Message = fmt.Sprintf("%s failed, and the egress policy had refused it: %s", name, strings.Join(st.Refused[:min(5, len(st.Refused))], ", "))

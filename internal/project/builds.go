@@ -34,15 +34,18 @@ func (s *Service) Build(ctx context.Context, c enplace.Caller, id string) (enpla
 			WithFix("wait for it, or cancel it first")
 	}
 	if err != nil {
-		return enplace.Build{}, err
+		return enplace.Build{}, gone(err, id)
 	}
 	s.cfg.Audit.Record(ctx, c, "build.create", id, map[string]any{"n": b.N})
 	s.queue.Wake()
-	return complete(b), nil
+	return s.complete(b), nil
 }
 
-// complete fills what a build that has not started lacks.
-func complete(b enplace.Build) enplace.Build {
+// complete fills what the record of a build that has not ended lacks.
+func (s *Service) complete(b enplace.Build) enplace.Build {
+	if b.Status == enplace.BuildRunning && b.StartedAt != nil {
+		b.ElapsedMS = s.cfg.Now().Sub(*b.StartedAt).Milliseconds()
+	}
 	if len(b.Steps) == 0 {
 		for _, name := range enplace.Steps {
 			b.Steps = append(b.Steps, enplace.BuildStep{Name: name, Status: enplace.StepPending})
@@ -91,7 +94,7 @@ func (s *Service) GetBuild(ctx context.Context, c enplace.Caller, id string, n i
 	if errors.Is(err, store.ErrNotFound) {
 		return enplace.Build{}, noBuild(n)
 	}
-	return complete(b), err
+	return s.complete(b), err
 }
 
 func noBuild(n int) error {
@@ -105,9 +108,9 @@ func (s *Service) ListBuilds(ctx context.Context, c enplace.Caller, id string, p
 	}
 	l, err := s.cfg.Store.ListBuilds(ctx, id, p)
 	for i := range l.Items {
-		l.Items[i] = complete(l.Items[i])
+		l.Items[i] = s.complete(l.Items[i])
 	}
-	return l, err
+	return l, gone(err, id)
 }
 
 // CancelBuild stops a build with everything it started. It returns at once; the build ends a moment later.
@@ -126,7 +129,7 @@ func (s *Service) CancelBuild(ctx context.Context, c enplace.Caller, id string, 
 	}
 	s.queue.Cancel(id, n)
 	s.cfg.Audit.Record(ctx, c, "build.cancel", id, map[string]any{"n": n})
-	return complete(b), nil
+	return s.complete(b), nil
 }
 
 // BuildLog opens the log of a build, waiting for one that is queued to start. The caller closes the reader.
@@ -144,13 +147,4 @@ func (s *Service) BuildLog(ctx context.Context, c enplace.Caller, id string, n i
 		return nil, enplace.NotFoundf("build %d ended before it had a log", n)
 	}
 	return r, err
-}
-
-// runningBuild gives the newest build when it has not ended.
-func (s *Service) runningBuild(ctx context.Context, id string) (enplace.Build, bool, error) {
-	l, err := s.cfg.Store.ListBuilds(ctx, id, enplace.Page{Limit: 1})
-	if err != nil || len(l.Items) == 0 {
-		return enplace.Build{}, false, err
-	}
-	return l.Items[0], !l.Items[0].Status.Ended(), nil
 }

@@ -2,10 +2,12 @@ package project
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"enplace"
+	"enplace/internal/store"
 )
 
 const (
@@ -20,7 +22,7 @@ type Collected struct {
 	ImageBytes, BlobBytes int64
 }
 
-// Collect removes the images and blobs that nothing needs any more. It is safe beside running builds and tasks: what is in
+// Collect removes the images and blobs that nothing needs any more, and what deleted environments left. It is safe beside running builds and tasks: what is in
 // use, pinned by a task, or new is kept.
 func (s *Service) Collect(ctx context.Context) (Collected, error) {
 	var done Collected
@@ -28,6 +30,9 @@ func (s *Service) Collect(ctx context.Context) (Collected, error) {
 	now := s.cfg.Now()
 	if done.Steps, err = s.cfg.Store.PruneSteps(ctx, now.Add(-stepRetention)); err != nil {
 		return done, fmt.Errorf("pruning the step cache: %w", err)
+	}
+	if err := s.sweepDeleted(ctx); err != nil {
+		return done, err
 	}
 	images := map[enplace.Digest]bool{}
 	if b, ok := s.cfg.Base(); ok {
@@ -48,6 +53,24 @@ func (s *Service) Collect(ctx context.Context) (Collected, error) {
 		return done, fmt.Errorf("collecting blobs: %w", err)
 	}
 	return done, nil
+}
+
+// sweepDeleted drops what environments left whose deletion was cut short.
+func (s *Service) sweepDeleted(ctx context.Context) error {
+	logged, err := s.queue.Logged()
+	if err != nil {
+		return fmt.Errorf("finding what deleted environments left: %w", err)
+	}
+	for _, id := range logged {
+		_, err := s.cfg.Store.Environment(ctx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			err = s.dropLeft(ctx, id)
+		}
+		if err != nil {
+			return fmt.Errorf("dropping what the deleted environment %s left: %w", id, err)
+		}
+	}
+	return nil
 }
 
 // blobsInUse gives the blobs of trees and of snapshots. A snapshot that cannot be read stops the collection: what it lists is

@@ -26,7 +26,7 @@ func (s *Service) Create(ctx context.Context, c enplace.Caller, in enplace.Creat
 	e := enplace.Environment{
 		ID: enplace.NewID(enplace.PrefixEnvironment, now), Name: in.Name, Slug: slug, Path: enplace.EnvironmentPath(slug), Owner: c.Name(),
 		Packages: noPackages(), PythonVersion: in.PythonVersion, PipIndexURL: in.PipIndexURL, Check: in.Check, Scripts: in.Scripts,
-		Egress: in.Egress, CreatedAt: now, UpdatedAt: now,
+		Egress: in.Egress, Versions: []enplace.VersionSummary{}, CreatedAt: now, UpdatedAt: now,
 	}
 	if in.Packages != nil {
 		e.Packages = normalised(*in.Packages)
@@ -90,14 +90,8 @@ func (s *Service) Get(ctx context.Context, c enplace.Caller, id string) (enplace
 
 func (s *Service) withVersions(ctx context.Context, e enplace.Environment) (enplace.Environment, error) {
 	vs, err := s.cfg.Store.ListVersions(ctx, e.ID, enplace.Page{Limit: enplace.MaxPageSize})
-	if err != nil {
-		return enplace.Environment{}, err
-	}
 	e.Versions = vs.Items
-	if e.Versions == nil {
-		e.Versions = []enplace.VersionSummary{}
-	}
-	return e, nil
+	return e, gone(err, e.ID)
 }
 
 // Update changes an environment. Packages that were not declared before are checked against their registries first; when
@@ -118,7 +112,7 @@ func (s *Service) Update(ctx context.Context, c enplace.Caller, id string, in en
 		return nil
 	})
 	if err != nil {
-		return enplace.Environment{}, err
+		return enplace.Environment{}, gone(err, id)
 	}
 	s.cfg.Audit.Record(ctx, c, "environment.update", id, map[string]any{"packages": e.Packages})
 	return s.withVersions(ctx, e)
@@ -187,31 +181,32 @@ func (s *Service) checkSettings(ctx context.Context, e enplace.Environment, know
 	}))
 }
 
-// Delete removes an environment. Tasks that run on it keep the version they started with.
+// Delete removes an environment, and stops its build. Tasks that run on it keep the version they started with.
 func (s *Service) Delete(ctx context.Context, c enplace.Caller, id string) error {
 	e, err := s.load(ctx, c, access.Write, id)
 	if err != nil {
 		return err
 	}
-	if b, running, err := s.runningBuild(ctx, id); err != nil {
-		return err
-	} else if running {
-		if _, err := s.CancelBuild(ctx, c, id, b.N); err != nil && enplace.KindOf(err) != enplace.KindConflict {
-			return err
-		}
-		if _, err := s.queue.Wait(ctx, id, b.N, enplace.MaxWait); err != nil {
-			return err
-		}
-	}
-	if err := s.cfg.Store.DeleteEnvironment(ctx, id); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
+	// The record first: from then on no build can be queued.
+	if err := s.cfg.Store.DeleteEnvironment(ctx, id); err != nil {
+		return gone(err, id)
 	}
 	s.cfg.Audit.Record(ctx, c, "environment.delete", id, map[string]any{"name": e.Name, "slug": e.Slug})
-	if err := s.queue.DropLogs(id); err != nil {
-		s.cfg.Logger.Warn("build logs left behind", "environment", id, "err", err)
-	}
-	if err := s.cfg.Runtime.DropCache(ctx, id); err != nil {
-		s.cfg.Logger.Warn("a cache volume left behind", "environment", id, "err", err)
+	// What is left behind here, Collect finds.
+	if err := s.dropLeft(ctx, id); err != nil {
+		s.cfg.Logger.Warn("dropping what a deleted environment left", "environment", id, "err", err)
 	}
 	return nil
+}
+
+// dropLeft removes what an environment that was deleted left: the build that runs, its downloads, and the logs last, since they
+// tell Collect that there is something left.
+func (s *Service) dropLeft(ctx context.Context, id string) error {
+	if err := s.queue.Abandon(ctx, id); err != nil {
+		return err
+	}
+	if err := s.cfg.Runtime.DropCache(ctx, id); err != nil {
+		return err
+	}
+	return s.queue.DropLogs(id)
 }

@@ -2,7 +2,6 @@ package project
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -109,11 +108,8 @@ func (s *Service) importTree(ctx context.Context, c enplace.Caller, id string, o
 		}
 		return checkTotals(t)
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return enplace.ImportReport{}, access.Unknown(access.Thing{What: "environment", ID: id})
-	}
 	if err != nil {
-		return enplace.ImportReport{}, err
+		return enplace.ImportReport{}, gone(err, id)
 	}
 	res.Report.Replaced = !o.Merge
 	res.Report.Skipped = append([]enplace.Count{}, res.Report.Skipped...) // an empty list, never null

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	"enplace"
@@ -42,12 +40,18 @@ func (p *plan) readNPM(ctx context.Context) (npmRule, error) {
 	if r.Manager, err = p.lockManager(ctx, r.Lock, doc["packageManager"]); err != nil {
 		return r, err
 	}
-	for _, field := range []string{"dependencies", "devDependencies"} {
+	// The whole tree counts where folders of it are packages, or where what runs at an install may read anything.
+	local := doc["workspaces"] != nil || p.isFile("binding.gyp") // which npm compiles
+	for _, field := range []string{"dependencies", "devDependencies", "optionalDependencies"} {
 		deps, _ := doc[field].(map[string]any)
-		r.Direct = slices.AppendSeq(r.Direct, maps.Keys(deps))
+		for name, spec := range deps {
+			local = local || inTree(spec)
+			if field != "optionalDependencies" {
+				r.Direct = append(r.Direct, name)
+			}
+		}
 	}
-	local := doc["workspaces"] != nil
-	for _, f := range []string{"package.json", r.Lock, ".npmrc", "pnpm-workspace.yaml", ".yarnrc"} {
+	for _, f := range []string{"package.json", r.Lock, ".npmrc", "pnpm-workspace.yaml", ".yarnrc", ".pnpmfile.cjs"} {
 		text, err := p.file(ctx, f)
 		if err != nil {
 			return r, err
@@ -56,16 +60,31 @@ func (p *plan) readNPM(ctx context.Context) (npmRule, error) {
 			continue
 		}
 		r.Inputs = append(r.Inputs, f+" "+string(p.has[f].Digest))
-		local = local || strings.Contains(string(text), `"file:`) || strings.Contains(string(text), `"link": true`) || f == "pnpm-workspace.yaml"
+		for _, mark := range []string{`"file:`, `"link:`, `"link": true`, `"patchedDependencies"`} {
+			local = local || strings.Contains(string(text), mark)
+		}
+		local = local || f == "pnpm-workspace.yaml"
 	}
 	scripts, _ := doc["scripts"].(map[string]any)
-	for _, hook := range []string{"preinstall", "install", "postinstall", "prepare"} {
+	for _, hook := range installHooks {
 		local = local || scripts[hook] != nil // the project's own scripts read its files
 	}
 	if local {
 		r.Inputs = append(r.Inputs, "tree "+string(p.run.Spec.Snapshot))
 	}
 	return r, nil
+}
+
+// installHooks are the scripts of a project that an install of its packages runs. Source: npm's documentation of scripts.
+var installHooks = []string{"preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare", "pnpm:devPreinstall"}
+
+// inTree reports whether a dependency is a folder or an archive of the tree. Source: npm's package-spec.
+func inTree(spec any) bool {
+	s, _ := spec.(string)
+	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~/") {
+		return true
+	}
+	return !strings.Contains(s, "://") && (strings.HasSuffix(s, ".tgz") || strings.HasSuffix(s, ".tar.gz") || strings.HasSuffix(s, ".tar"))
 }
 
 // The managers of locks whose project names no version: the newest that reads the form of the lock on the base's Node.js.

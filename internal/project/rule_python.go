@@ -44,7 +44,11 @@ type pyproject struct {
 	Project     map[string]any `toml:"project"`
 	BuildSystem map[string]any `toml:"build-system"`
 	Tool        struct {
-		Poetry map[string]any `toml:"poetry"`
+		Poetry     map[string]any `toml:"poetry"`
+		UV         map[string]any `toml:"uv"`
+		Setuptools struct {
+			Dynamic map[string]any `toml:"dynamic"`
+		} `toml:"setuptools"`
 	} `toml:"tool"`
 }
 
@@ -98,7 +102,7 @@ func (p *plan) readPython(ctx context.Context) (pythonRule, error) {
 			r.Notes = append(r.Notes, f+" is not read; declare its packages, or export them to requirements.txt")
 		}
 	}
-	return r, p.pythonInputs(ctx, &r)
+	return r, p.pythonInputs(ctx, doc, &r)
 }
 
 func (p *plan) isFile(name string) bool { return p.has[name].Type == enplace.EntryFile }
@@ -106,105 +110,6 @@ func (p *plan) isFile(name string) bool { return p.has[name].Type == enplace.Ent
 // hasBelow reports whether the tree has a folder of that name at its top.
 func (p *plan) hasBelow(folder string) bool {
 	return slices.ContainsFunc(p.tree, func(e enplace.TreeEntry) bool { return strings.HasPrefix(e.Path, folder+"/") })
-}
-
-// gitVersion are the words by which a project says that git knows its version.
-var gitVersion = regexp.MustCompile(`setuptools[-_]scm|use_scm_version|hatch[-_]vcs|flit[-_]scm|dynamic-versioning|versioningit|\bpbr\b|source *= *"scm"`)
-
-// variable is what pip, and uv, would replace in a requirements file.
-var variable = regexp.MustCompile(`\$\{([A-Z0-9_]+)\}`)
-
-// checkVariables refuses a variable that builds do not have: left as it is, it would send what was meant for a private index
-// to a place that nobody meant.
-func checkVariables(file, text string) error {
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		if strings.HasPrefix(strings.TrimSpace(line), "#") {
-			continue
-		}
-		for _, g := range variable.FindAllStringSubmatch(line, -1) {
-			if g[1] != "PROJECT_ROOT" {
-				return &enplace.Failure{
-					Reason: enplace.ReasonExit, Message: fmt.Sprintf("%s, line %d, uses ${%s}, and builds have no such variable", file, n, g[1]),
-					Fixes: []string{"write the value itself, or declare the package and set pip_index_url"},
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// pythonInputs follows requirement files to those they name, and notices what points into the tree.
-func (p *plan) pythonInputs(ctx context.Context, r *pythonRule) error {
-	queue := slices.Clone(r.Requirements)
-	for _, f := range []string{"pyproject.toml", "uv.lock", "poetry.lock", "uv.toml", "setup.py", "setup.cfg", ".python-version"} {
-		if p.isFile(f) {
-			queue = append(queue, f)
-		}
-	}
-	seen, whole := map[string]bool{}, false
-	for len(queue) > 0 {
-		f := queue[0]
-		queue = queue[1:]
-		if seen[f] {
-			continue
-		}
-		seen[f] = true
-		raw, err := p.file(ctx, f)
-		if err != nil {
-			return err
-		}
-		r.Inputs = append(r.Inputs, f+" "+string(p.has[f].Digest))
-		switch path.Ext(f) {
-		case ".txt", ".in":
-			if err := checkVariables(f, string(raw)); err != nil {
-				return err
-			}
-			more, local := requirementRefs(f, string(raw))
-			queue, whole = append(queue, more...), whole || local
-		case ".lock", ".toml":
-			whole = whole || localSource(f, string(raw))
-		}
-		if path.Ext(f) != ".lock" && gitVersion.Match(raw) {
-			r.GitVersion = true
-		}
-	}
-	if r.InPlace = whole; whole {
-		r.Inputs = append(r.Inputs, "tree "+string(p.run.Spec.Snapshot))
-	}
-	return nil
-}
-
-// requirementRefs gives the files that a requirements file includes, and whether it installs something from the tree.
-// Source: pip's requirements file format.
-func requirementRefs(file, text string) (more []string, local bool) {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		for _, opt := range []string{"-r", "-c", "--requirement", "--constraint"} {
-			if rest, ok := strings.CutPrefix(line, opt); ok && rest != "" && strings.ContainsAny(rest[:1], " \t=/.abcdefghijklmnopqrstuvwxyz") {
-				name := strings.Trim(strings.TrimLeft(rest, " \t="), `"'`)
-				more = append(more, path.Join(path.Dir(file), name))
-				break
-			}
-		}
-		switch {
-		case strings.HasPrefix(line, "-e"), strings.HasPrefix(line, "--editable"), strings.HasPrefix(line, "."), strings.HasPrefix(line, "/"),
-			strings.Contains(line, "file:"), strings.HasPrefix(line, "--find-links"), strings.HasPrefix(line, "-f"):
-			local = true
-		}
-	}
-	return more, local
-}
-
-// localSource reports whether a lock or a project installs a package from a folder other than the project itself.
-func localSource(file, text string) bool {
-	if file == "pyproject.toml" {
-		return strings.Contains(text, "file:") || strings.Contains(text, "workspace = true") || strings.Contains(text, "path = ")
-	}
-	text = strings.ReplaceAll(strings.ReplaceAll(text, `editable = "."`, ""), `virtual = "."`, "")
-	return strings.Contains(text, "directory = ") || strings.Contains(text, "editable = ") || strings.Contains(text, "path = ") ||
-		strings.Contains(text, `type = "directory"`) || strings.Contains(text, `type = "file"`)
 }
 
 var plainRange = regexp.MustCompile(`^[0-9.,<>=! *]+$`)

@@ -129,10 +129,61 @@ func TestRequirementRefs(t *testing.T) {
 		"x @ file:///env/p/x\n":                              {nil, true},
 		"--find-links wheels\n":                              {nil, true},
 		"# -e .\n":                                           {nil, false},
+		"-r a.txt  # the core\n":                             {[]string{"sub/a.txt"}, false},
+		"-r Base.reqs\n":                                     {[]string{"sub/Base.reqs"}, false},
+		"-r https://example.org/x.txt\n":                     {nil, false},
+		"wheels/x-1-py3-none-any.whl\n":                      {nil, true},
+		"x @ ./x\n":                                          {nil, true},
+		"${PROJECT_ROOT}/x\n":                                {nil, true},
+		"x @ https://example.org/x.whl\n":                    {nil, false},
+		"-f https://example.org/wheels\n":                    {nil, false},
+		"--index-url https://example.org/simple/\n":          {nil, false},
 	} {
 		more, local := requirementRefs("sub/requirements.txt", text)
 		if !slices.Equal(more, want.more) || local != want.local {
 			t.Errorf("%q: %v, %t", text, more, local)
+		}
+	}
+}
+
+// A layer is made again when a file that it depends on changes, and not when any other file of the tree does.
+func TestPythonDependsOn(t *testing.T) {
+	t.Parallel()
+	const project = "[project]\nname = \"x\"\nversion = \"1\"\n"
+	const dynamic = "[project]\nname = \"x\"\ndynamic = [\"dependencies\"]\n"
+	for name, c := range map[string]struct {
+		files  map[string]string
+		inputs []string
+		whole  bool
+	}{
+		"a comment behind an include": {map[string]string{"requirements.txt": "-r base.reqs # all\n", "base.reqs": "-r more.in\n", "more.in": "", "a.py": ""},
+			[]string{"requirements.txt", "base.reqs", "more.in"}, false},
+		"a setting called path":         {map[string]string{"pyproject.toml": project + "[tool.pytest.ini_options]\npythonpath = [\"src\"]\n[tool.x]\npath = \"y\"\n"}, []string{"pyproject.toml"}, false},
+		"a source without blanks":       {map[string]string{"pyproject.toml": project + "[tool.uv.sources]\ny={path=\"y\"}\n"}, []string{"pyproject.toml"}, true},
+		"a source of the workspace":     {map[string]string{"pyproject.toml": project + "[tool.uv.sources]\ny = [{workspace = true}]\n"}, []string{"pyproject.toml"}, true},
+		"wheels beside the project":     {map[string]string{"pyproject.toml": project + "[tool.uv]\nfind-links = [\"./wheels\"]\n"}, []string{"pyproject.toml"}, true},
+		"an index elsewhere":            {map[string]string{"pyproject.toml": project + "[[tool.uv.index]]\nurl = \"https://example.org/simple\"\n"}, []string{"pyproject.toml"}, false},
+		"uv.toml":                       {map[string]string{"pyproject.toml": project, "uv.toml": "find-links = [\"wheels\"]"}, []string{"pyproject.toml", "uv.toml"}, true},
+		"poetry's path":                 {map[string]string{"pyproject.toml": "[tool.poetry.group.dev.dependencies]\ny = {path = \"y\"}\n", "poetry.lock": ""}, []string{"pyproject.toml", "poetry.lock"}, true},
+		"dependencies from a file":      {map[string]string{"pyproject.toml": dynamic + "[tool.setuptools.dynamic]\ndependencies = {file = [\"deps/all.in\"]}\n", "deps/all.in": "idna"}, []string{"pyproject.toml", "deps/all.in"}, false},
+		"dependencies from a build":     {map[string]string{"pyproject.toml": dynamic + "[build-system]\nrequires = [\"hatchling\"]\n"}, []string{"pyproject.toml"}, true},
+		"dependencies from a setup.py":  {map[string]string{"pyproject.toml": dynamic, "setup.py": ""}, []string{"pyproject.toml", "setup.py"}, true},
+		"a dependency by a file's name": {map[string]string{"pyproject.toml": project + "dependencies = [\"y @ file:///env/p/y\"]\n"}, []string{"pyproject.toml"}, true},
+	} {
+		p := planOf(t, c.files)
+		r, err := p.readPython(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var want []string
+		for _, f := range c.inputs {
+			want = append(want, f+" "+string(p.has[f].Digest))
+		}
+		if c.whole {
+			want = append(want, "tree sha256:tree")
+		}
+		if !slices.Equal(slices.Sorted(slices.Values(r.Inputs)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s: %q", name, r.Inputs)
 		}
 	}
 }
@@ -213,6 +264,11 @@ func TestReadNPM(t *testing.T) {
 		"a folder of the tree":   {map[string]string{"package.json": `{"dependencies": {"x": "file:./x"}}`}, "", "", true},
 		"workspaces":             {map[string]string{"package.json": `{"workspaces": ["a"]}`}, "", "", true},
 		"own install script":     {map[string]string{"package.json": `{"scripts": {"postinstall": "./x"}}`}, "", "", true},
+		"a module to compile":    {map[string]string{"package.json": "{}", "binding.gyp": "{}"}, "", "", true},
+		"a folder by its path":   {map[string]string{"package.json": `{"optionalDependencies": {"x": "../x"}}`}, "", "", true},
+		"an archive of the tree": {map[string]string{"package.json": `{"dependencies": {"x": "vendor/x.tgz"}}`}, "", "", true},
+		"an archive elsewhere":   {map[string]string{"package.json": `{"dependencies": {"x": "https://example.org/x.tgz"}}`}, "", "", false},
+		"patches of the tree":    {map[string]string{"package.json": `{"pnpm": {"patchedDependencies": {"x@1": "patches/x.patch"}}}`}, "", "", true},
 	} {
 		got, err := planOf(t, c.files).readNPM(t.Context())
 		if err != nil || got.Lock != c.lock || got.Manager != c.manager || slices.Contains(got.Inputs, "tree sha256:tree") != c.whole {

@@ -113,11 +113,8 @@ func (s *Service) load(ctx context.Context, c enplace.Caller, a access.Action, i
 		return enplace.Environment{}, access.Unknown(t)
 	}
 	e, err := s.cfg.Store.Environment(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return enplace.Environment{}, access.Unknown(t)
-	}
 	if err != nil {
-		return enplace.Environment{}, err
+		return enplace.Environment{}, gone(err, id)
 	}
 	t.Owner = e.Owner
 	if c.Kind == enplace.KeyHarness {
@@ -129,4 +126,12 @@ func (s *Service) load(ctx context.Context, c enplace.Caller, a access.Action, i
 		return enplace.Environment{}, err
 	}
 	return e, nil
+}
+
+// gone says of an environment that was deleted, also between two calls of the store, that it is not there.
+func gone(err error, id string) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return access.Unknown(access.Thing{What: "environment", ID: id})
+	}
+	return err
 }

@@ -34,7 +34,8 @@ func (s *Service) ListFiles(ctx context.Context, c enplace.Caller, id, prefix st
 	if p.Limit <= 0 || p.Limit > enplace.MaxListedEntries {
 		p.Limit = enplace.MaxListedEntries
 	}
-	return s.cfg.Store.ListTree(ctx, id, prefix, p)
+	l, err := s.cfg.Store.ListTree(ctx, id, prefix, p)
+	return l, gone(err, id)
 }
 
 // OpenFile opens a file of the tree. A link is not followed.
@@ -102,7 +103,7 @@ func (s *Service) PutFile(ctx context.Context, c enplace.Caller, id, p string, c
 		return checkTotals(t)
 	})
 	if err != nil {
-		return enplace.TreeEntry{}, false, err
+		return enplace.TreeEntry{}, false, gone(err, id)
 	}
 	s.cfg.Audit.Record(ctx, c, "environment.file.put", id, map[string]any{"path": p, "bytes": info.Bytes})
 	return entry, created, nil

@@ -17,7 +17,8 @@ func (s *Service) ListVersions(ctx context.Context, c enplace.Caller, id string,
 	if _, err := s.load(ctx, c, access.Read, id); err != nil {
 		return enplace.List[enplace.VersionSummary]{}, err
 	}
-	return s.cfg.Store.ListVersions(ctx, id, p)
+	l, err := s.cfg.Store.ListVersions(ctx, id, p)
+	return l, gone(err, id)
 }
 
 // GetVersion gives a version with its manifest.
