@@ -132,14 +132,17 @@ func (p *plan) layer(step string, image enplace.Digest, bytes int64) {
 	p.layers = append(p.layers, enplace.ManifestImage{Step: step, Digest: string(image), Bytes: bytes, Mount: p.root})
 }
 
-// file reads a small file of the tree; what is larger than 4 MiB is no configuration.
+// maxDeclaration bounds a file that declares or locks dependencies: locks of large workspaces have several MiB.
+const maxDeclaration = 16 << 20
+
+// file reads such a file of the tree; nil where there is none.
 func (p *plan) file(ctx context.Context, path string) ([]byte, error) {
 	e, ok := p.has[path]
 	if !ok || e.Type != enplace.EntryFile {
 		return nil, nil
 	}
-	if e.Size > 4<<20 {
-		return nil, enplace.TooLargef("has %d MiB; a file that is read for its dependencies may have 4", e.Size>>20).WithField(path)
+	if e.Size > maxDeclaration {
+		return nil, enplace.TooLargef("has %d MiB; a file that is read for its dependencies may have %d", e.Size>>20, maxDeclaration>>20).WithField(path)
 	}
 	b, err := p.s.cfg.Blobs.Open(ctx, e.Digest)
 	if err != nil {
@@ -156,6 +159,20 @@ func (p *plan) keepCaches(found []string) {
 			p.caches = append(p.caches, dir)
 		}
 	}
+}
+
+// downloaded gives the variables by which tools find in the version what steps downloaded for them; nil for none.
+func (p *plan) downloaded() map[string]string {
+	var env map[string]string
+	for name, dir := range downloads {
+		if slices.Contains(p.caches, dir) {
+			if env == nil {
+				env = map[string]string{}
+			}
+			env[name] = p.root + "/.cache/" + dir
+		}
+	}
+	return env
 }
 
 // stepSeal verifies every image, measures the version and holds it to its limit.
@@ -187,14 +204,7 @@ func (p *plan) stepSeal(ctx context.Context) (build.Outcome, error) {
 			Fixes:   []string{"remove packages or files"},
 		}
 	}
-	for name, dir := range downloads {
-		if slices.Contains(p.caches, dir) {
-			if m.Env == nil {
-				m.Env = map[string]string{}
-			}
-			m.Env[name] = p.root + "/.cache/" + dir
-		}
-	}
+	m.Env = p.downloaded()
 	p.run.Log.Note("%d files, %d packages, %.1f MiB over the base", m.Files, len(m.Packages), float64(m.Bytes)/(1<<20))
 	return build.Ran, nil
 }

@@ -64,7 +64,7 @@ func (p *plan) stepCheck(ctx context.Context) (build.Outcome, error) {
 
 // taskEnv are the variables that a task will have.
 func (p *plan) taskEnv() []string {
-	m := enplace.Manifest{Images: p.layers, Env: p.manifest.Env}
+	m := enplace.Manifest{Images: p.layers, Env: p.downloaded()}
 	return sandbox.Env(m.Bin(p.root), m.Vars(p.root))
 }
 

@@ -45,6 +45,9 @@ func (s *Service) Create(ctx context.Context, c enplace.Caller, in enplace.Creat
 	if ok {
 		place.recorded <- recorded{rec, err}
 	}
+	if named && errors.Is(err, store.ErrNotFound) { // deleted meanwhile
+		err = noVersion(draft)
+	}
 	if err != nil {
 		return enplace.Task{}, err
 	}
@@ -100,13 +103,18 @@ func (s *Service) prepare(ctx context.Context, c enplace.Caller, h enplace.Harne
 	if n != nil {
 		v, err = s.cfg.Store.Version(ctx, environment, *n)
 		if errors.Is(err, store.ErrNotFound) {
-			return rec, false, enplace.Invalidf("the environment has no version %d", *n).WithField("metadata.environment_version")
+			rec.Metadata.EnvironmentVersion = n
+			return rec, false, noVersion(rec)
 		}
 	} else if e.ActiveVersion != nil {
 		v, err = s.cfg.Store.Version(ctx, environment, *e.ActiveVersion)
 	}
 	rec, err = pinned(rec, v, err)
 	return rec, n != nil, err
+}
+
+func noVersion(rec store.TaskRecord) error {
+	return enplace.Invalidf("the environment has no version %d", *rec.Metadata.EnvironmentVersion).WithField("metadata.environment_version").WithFix("list its versions")
 }
 
 // pinned completes a record with the version that it will read, whatever happens to the environment later.
