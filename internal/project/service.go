@@ -1,6 +1,10 @@
 // Package project is the capability around environments: the tree, the packages, builds into versions, activation. It
 // composes the steps of a build; package build runs them. Permission checks and audit entries are made here, so that the
 // API, the command line and background work go through one door.
+//
+// A build begins in recipe.go, which lists the steps. A file that begins with step_ is one step: what its layer depends on, and
+// what of the result is kept. It asks the rule_ files what the tree declares and which tool installs that, has the install_ files
+// run the tool in a sandbox, and the inspect_ files say what was installed. All else is what callers ask for.
 package project
 
 import (
