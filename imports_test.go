@@ -33,6 +33,8 @@ var rules = map[string]rule{
 	"enplacetest":       {why: "starts the real programs, for tests outside of this module too: it sees what a user sees", ours: "client", others: "golang.org/x/sys"},
 	"bench":             {why: "measures as a client does, against other programs", ours: ". client enplacetest", others: "golang.org/x/sync golang.org/x/sys"},
 	"faulttest":         {why: "kills the server and asks as a client what it still knows", ours: ". client enplacetest", others: "golang.org/x/sys"},
+	"attacktest":        {why: "attacks through the API, and believes nothing else", ours: ". client enplacetest", others: "golang.org/x/sys"},
+	"attacktest/probe":  {why: "runs inside a sandbox that is attacked", others: "golang.org/x/sys"},
 	"bench/clock":       {why: "runs inside a sandbox that is measured"},
 
 	// The server translates HTTP for capabilities. The store is there for one thing that belongs to HTTP: the answers that an

@@ -66,7 +66,7 @@ func (p Package) String() string {
 var (
 	pipEntry  = regexp.MustCompile(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(\[[A-Za-z0-9._,\s-]*\])?\s*(.*)$`)
 	pipClause = regexp.MustCompile(`^(===|==|~=|!=|<=|>=|<|>)\s*([A-Za-z0-9.!+_*-]+)$`)
-	npmEntry  = regexp.MustCompile(`^((?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*)(?:@(.*))?$`)
+	npmEntry  = regexp.MustCompile(`^((?:@[a-z0-9-][a-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._~-]*)(?:@(.*))?$`)
 	npmRange  = regexp.MustCompile(`^[A-Za-z0-9.^~<>=|*xX +-]+$`)
 	aptEntry  = regexp.MustCompile(`^([a-z0-9][a-z0-9+.-]+)(?::([a-z0-9-]+))?(?:=([A-Za-z0-9.+~:-]+))?$`)
 )

@@ -83,6 +83,10 @@ func (r *pythonRule) input(p *plan, file string) {
 	r.Inputs = append(r.Inputs, file+" "+string(p.has[file].Digest))
 }
 
+// maxInputFiles bounds the files that are read for their dependencies: each may have megabytes, and name as many others as it has
+// lines.
+const maxInputFiles = 200
+
 // requirementInputs follows requirement files to those they name.
 func (p *plan) requirementInputs(ctx context.Context, r *pythonRule) error {
 	seen := map[string]bool{}
@@ -91,7 +95,9 @@ func (p *plan) requirementInputs(ctx context.Context, r *pythonRule) error {
 		if seen[f] {
 			continue
 		}
-		seen[f] = true
+		if seen[f] = true; len(seen) > maxInputFiles {
+			return &enplace.Failure{Reason: enplace.ReasonLimit, Message: fmt.Sprintf("the requirements files name more than %d others", maxInputFiles), Fixes: []string{"put them into fewer files"}}
+		}
 		raw, err := p.file(ctx, f)
 		if err != nil {
 			return err

@@ -1,6 +1,8 @@
 package project
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +19,21 @@ import (
 // planOf gives the plan of a build of these files, which lie in a real blob store.
 func planOf(t *testing.T, files map[string]string) *plan {
 	t.Helper()
+	return planIn(t, openBlobs(t), files)
+}
+
+func openBlobs(t testing.TB) *dir.Store {
+	t.Helper()
 	blobs, err := dir.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { blobs.Close() })
+	return blobs
+}
+
+func planIn(t *testing.T, blobs *dir.Store, files map[string]string) *plan {
+	t.Helper()
 	var tree []enplace.TreeEntry
 	for path, text := range files {
 		info, err := blobs.Put(t.Context(), strings.NewReader(text), int64(len(text)))
@@ -111,6 +123,19 @@ func TestReadPythonRefuses(t *testing.T) {
 		if !build.IsExit(err) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestRequirementsThatNameTooManyFiles(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range maxInputFiles + 1 {
+		fmt.Fprintf(&text, "-r %d.txt\n", i)
+	}
+	_, err := planOf(t, map[string]string{"requirements.txt": text.String()}).readPython(t.Context())
+	var f *enplace.Failure
+	if !errors.As(err, &f) || f.Reason != enplace.ReasonLimit {
+		t.Errorf("%v", err)
 	}
 }
 

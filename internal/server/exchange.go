@@ -152,8 +152,10 @@ func (s *Server) log(ex *exchange, r *http.Request, route string, elapsed time.D
 	switch {
 	case ex.rule.open && (ex.status < 400 || notYet(ex.cause)):
 		level = slog.LevelDebug // watchers ask every few seconds, or ten times in one
-	case ex.cause != nil && ex.status >= 500:
+	case ex.cause != nil && ex.status == http.StatusInternalServerError:
 		level = slog.LevelError
+	case ex.cause != nil && ex.status > http.StatusInternalServerError:
+		level = slog.LevelWarn // a caller can bring it about, by the address of a registry or a repository
 	}
 	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(attrs,
