@@ -105,6 +105,7 @@ func TestInside(t *testing.T) {
 	t.Run("Floods", func(t *testing.T) { floods(t, l) })
 	t.Run("Wedging", func(t *testing.T) { wedging(t, l) })
 	t.Run("WorkingDirectory", func(t *testing.T) { workingDirectory(t, l) })
+	t.Run("FalseFindings", func(t *testing.T) { falseFindings(t, l) })
 	t.Run("DeletedEnvironmentsLayers", func(t *testing.T) { deletedLayers(t, l) })
 	b.t, victim.t = t, t
 	if r := victim.sh("cat /task/f /env/secret-plans/plans.txt"); r.Stdout != "alice-was-here\nalice-was-here" {

@@ -140,11 +140,17 @@ func (r *Run) Durations() map[string]int64 {
 	return d
 }
 
-// Warn adds a warning to the build, its version and its log.
+// Bounds of warnings, which repeat what packages say of themselves.
+const (
+	maxWarnings     = 100
+	maxWarningBytes = 2000
+)
+
+// Warn adds a warning to the build, its version and its log. Beyond a hundred they are dropped.
 func (r *Run) Warn(format string, args ...any) {
-	w := fmt.Sprintf(format, args...)
+	w := enplace.Shown(fmt.Sprintf(format, args...), maxWarningBytes)
 	r.mu.Lock()
-	known := slices.Contains(r.warnings, w)
+	known := slices.Contains(r.warnings, w) || len(r.warnings) >= maxWarnings
 	if !known {
 		r.warnings = append(r.warnings, w)
 	}

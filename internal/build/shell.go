@@ -32,8 +32,8 @@ type Cmd struct {
 	Silent bool // nothing of it goes to the log
 }
 
-// maxOutput bounds what Output returns.
-const maxOutput = 64 << 20
+// maxOutput bounds what Output returns: it is kept, and what prints it may be a package's own code.
+const maxOutput = 16 << 20
 
 // Do runs a command. When it fails the error is an *enplace.Failure that says why.
 func (s *Shell) Do(ctx context.Context, c Cmd) error {
@@ -41,7 +41,7 @@ func (s *Shell) Do(ctx context.Context, c Cmd) error {
 	return err
 }
 
-// Output runs a command quietly and gives its standard output, at most 64 MiB.
+// Output runs a command quietly and gives its standard output, at most 16 MiB.
 func (s *Shell) Output(ctx context.Context, c Cmd) ([]byte, error) {
 	c.Quiet = true
 	out := &bounded{limit: maxOutput}

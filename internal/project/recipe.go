@@ -175,9 +175,38 @@ func (p *plan) downloaded() map[string]string {
 	return env
 }
 
+// Bounds of what is noted of packages. What says it runs beside their code.
+const (
+	maxResolved      = 20_000
+	maxResolvedField = 1000
+	maxVersionField  = 40
+)
+
+// bounded holds what a version's manifest says of packages and interpreters to what can be kept and shown.
+func bounded(m *enplace.Manifest) error {
+	if n := len(m.Packages) + len(m.Scripts); n > maxResolved {
+		return &enplace.Failure{Reason: enplace.ReasonLimit, Message: fmt.Sprintf("the version has %d packages; the limit is %d", n, maxResolved), Fixes: []string{"remove packages"}}
+	}
+	for i := range m.Packages {
+		for _, s := range []*string{&m.Packages[i].Name, &m.Packages[i].Version, &m.Packages[i].Hash, &m.Packages[i].Source} {
+			*s = enplace.Shown(*s, maxResolvedField)
+		}
+	}
+	for i := range m.Scripts {
+		m.Scripts[i] = enplace.Shown(m.Scripts[i], maxResolvedField)
+	}
+	for name, version := range m.Interpreters {
+		m.Interpreters[name] = enplace.Shown(version, maxVersionField)
+	}
+	return nil
+}
+
 // stepSeal verifies every image, measures the version and holds it to its limit.
 func (p *plan) stepSeal(ctx context.Context) (build.Outcome, error) {
 	m := &p.manifest
+	if err := bounded(m); err != nil {
+		return "", err
+	}
 	if p.apt.Digest != "" {
 		m.Images = append(m.Images, p.apt)
 	}
