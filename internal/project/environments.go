@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"enplace"
 	"enplace/internal/access"
@@ -22,7 +23,7 @@ func (s *Service) Create(ctx context.Context, c enplace.Caller, in enplace.Creat
 	if err != nil {
 		return enplace.Environment{}, err
 	}
-	now := s.cfg.Now().UTC()
+	now := s.cfg.Now().UTC().Truncate(time.Microsecond) // as the store keeps it
 	e := enplace.Environment{
 		ID: enplace.NewID(enplace.PrefixEnvironment, now), Name: in.Name, Slug: slug, Path: enplace.EnvironmentPath(slug), Owner: c.Name(),
 		Packages: noPackages(), PythonVersion: in.PythonVersion, PipIndexURL: in.PipIndexURL, Check: in.Check, Scripts: in.Scripts,

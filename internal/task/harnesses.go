@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"time"
 
 	"enplace"
 	"enplace/internal/access"
@@ -22,7 +23,7 @@ func (s *Service) CreateHarness(ctx context.Context, c enplace.Caller, in enplac
 			return enplace.Harness{}, err
 		}
 	}
-	now := s.cfg.Now().UTC()
+	now := s.cfg.Now().UTC().Truncate(time.Microsecond) // as the store keeps it
 	h := enplace.Harness{
 		ID: enplace.NewID(enplace.PrefixHarness, now), Name: in.Name, Owner: c.Name(), Environment: in.Environment, Command: in.Command,
 		Instructions: in.Instructions, Egress: in.Egress, Limits: in.Limits, CreatedAt: now,

@@ -262,7 +262,7 @@ func (s *Service) holdOpen(ctx context.Context, box sandbox.Sandbox, began time.
 	select {
 	case <-ctx.Done():
 		end := stopped(s.cause(ctx))
-		end.startMS = startMS
+		end.code, end.startMS = nil, startMS // it had no command of its own
 		return end
 	case <-box.Done():
 		return ending{status: enplace.TaskFailed, startMS: startMS, failure: &enplace.Failure{Reason: enplace.ReasonExit, Message: "the sandbox stopped by itself"}}
