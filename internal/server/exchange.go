@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -27,6 +28,7 @@ type exchange struct {
 	bytes  int64
 	cause  error         // of the problem that it was answered with
 	held   *bytes.Buffer // when set, the answer is kept here and not sent yet
+	stall  time.Duration
 }
 
 type exchangeKey struct{}
@@ -51,12 +53,22 @@ func (ex *exchange) Write(p []byte) (int, error) {
 	if ex.held != nil {
 		return ex.held.Write(p)
 	}
+	ex.expectRead()
 	n, err := ex.ResponseWriter.Write(p)
 	ex.bytes += int64(n)
 	return n, err
 }
 
-// ReadFrom lets files go out by sendfile.
+// expectRead has what is written next fail when the client reads nothing of it for too long: it would be held on to for as long as
+// the client likes.
+func (ex *exchange) expectRead() {
+	_ = http.NewResponseController(ex.ResponseWriter).SetWriteDeadline(time.Now().Add(ex.stall))
+}
+
+// sentAtOnce is what a client has the stall timeout to read of, so that slow ones are told from those that have stopped.
+const sentAtOnce = 256 << 10
+
+// ReadFrom lets files go out by sendfile, which looks through one io.LimitedReader and no more.
 func (ex *exchange) ReadFrom(r io.Reader) (int64, error) {
 	if ex.held != nil {
 		return io.Copy(struct{ io.Writer }{ex}, r)
@@ -64,9 +76,24 @@ func (ex *exchange) ReadFrom(r io.Reader) (int64, error) {
 	if ex.status == 0 {
 		ex.status = http.StatusOK
 	}
-	n, err := io.Copy(ex.ResponseWriter, r)
-	ex.bytes += n
-	return n, err
+	whole, ok := r.(*io.LimitedReader)
+	if !ok {
+		whole = &io.LimitedReader{R: r, N: math.MaxInt64}
+	}
+	var sent int64
+	for whole.N > 0 {
+		part := &io.LimitedReader{R: whole.R, N: min(whole.N, sentAtOnce)}
+		asked := part.N
+		ex.expectRead()
+		n, err := io.Copy(ex.ResponseWriter, part)
+		whole.N -= n
+		sent += n
+		ex.bytes += n
+		if err != nil || n < asked {
+			return sent, err
+		}
+	}
+	return sent, nil
 }
 
 // Unwrap is for http.ResponseController.
@@ -74,9 +101,10 @@ func (ex *exchange) Unwrap() http.ResponseWriter { return ex.ResponseWriter }
 
 // ServeHTTP answers a request, whatever happens on the way.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ex := &exchange{ResponseWriter: w, id: enplace.NewID("req", s.cfg.Now())}
+	ex := &exchange{ResponseWriter: w, id: enplace.NewID("req", s.cfg.Now()), stall: s.cfg.StallTimeout}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, ex))
 	defer s.finish(ex, r, time.Now())
+	ex.expectRead() // or the deadline would be that of the request before
 
 	h := w.Header()
 	h.Set("X-Request-Id", ex.id)
@@ -113,6 +141,7 @@ func checkTarget(r *http.Request) error {
 // finish recovers from a panic, and writes the request's line of the log and its metrics. It is deferred.
 func (s *Server) finish(ex *exchange, r *http.Request, start time.Time) {
 	v := recover()
+	ex.expectRead()                      // what net/http has not sent yet
 	aborted := v == http.ErrAbortHandler //nolint:errorlint // what was panicked with is that very value
 	if v != nil && !aborted {
 		if ex.held != nil {
@@ -176,7 +205,7 @@ func notYet(err error) bool {
 	return ok && e.Kind == enplace.KindUnavailable && e.Err == nil
 }
 
-// stallTimeout is how long a body may stop arriving.
+// stallTimeout is how long a body may stop arriving, and a client may read nothing, unless the configuration says otherwise.
 const stallTimeout = time.Minute
 
 // body is a request's body under its limit. A client may send slowly, but not stop.
@@ -188,6 +217,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(stallTimeout))
+	_ = b.control.SetWriteDeadline(time.Now().Add(stallTimeout)) // of 100 Continue
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		// Left in place, the deadline would end the request's context while the answer is being made.

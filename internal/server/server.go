@@ -93,12 +93,14 @@ type Config struct {
 	// Status gives what GET /v1/status shows beside the version: anything that encodes as JSON. Default: nothing.
 	Status func(context.Context) any
 
-	Logger      *slog.Logger         // required
-	Quota       Quota                // of each key; default DefaultQuota
-	Now         func() time.Time     // default time.Now
-	Version     string               // default "dev"
-	Registry    *prometheus.Registry // where metrics are kept, others' too. Default: a new one
-	OpenMetrics bool                 // let /metrics be read without a key
+	Logger *slog.Logger     // required
+	Quota  Quota            // of each key; default DefaultQuota
+	Now    func() time.Time // default time.Now
+	// StallTimeout is how long a client may read nothing of an answer. Default: a minute.
+	StallTimeout time.Duration
+	Version      string               // default "dev"
+	Registry     *prometheus.Registry // where metrics are kept, others' too. Default: a new one
+	OpenMetrics  bool                 // let /metrics be read without a key
 }
 
 // Server is the HTTP edge, an http.Handler. It is safe for concurrent use.
@@ -126,6 +128,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.StallTimeout == 0 {
+		cfg.StallTimeout = stallTimeout
 	}
 	if cfg.Version == "" {
 		cfg.Version = "dev"
