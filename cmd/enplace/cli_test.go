@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,5 +88,22 @@ func TestNamesOfFilesCommandNoTerminal(t *testing.T) {
 	t.Parallel()
 	if got := printable("a\x1b[31mb\u202ec\n é"); strings.ContainsAny(got, "\x1b\n\u202e") || !strings.HasSuffix(got, " é") {
 		t.Errorf("%q", got)
+	}
+}
+
+// Debian's packages of two architectures are two packages, and a manager that is not named keeps its list as it is.
+func TestEditPackagesLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	declared := enplace.Packages{Pip: []string{"idna==3.9"}, NPM: []string{"left-pad"}, Apt: []string{"jq", "jq:arm64"}}
+	add := map[enplace.Manager]*[]string{enplace.Pip: {"IDNA==3.10"}, enplace.NPM: {}, enplace.Apt: {}}
+	next, err := editPackages(declared, add, []string{"apt:jq:arm64"})
+	if err != nil || next.NPM != nil || !slices.Equal(*next.Pip, []string{"IDNA==3.10"}) || !slices.Equal(*next.Apt, []string{"jq"}) {
+		t.Errorf("%+v %v", next, err)
+	}
+	if declared.Pip[0] != "idna==3.9" {
+		t.Error("what was declared changed")
+	}
+	if next, err := editPackages(declared, map[enplace.Manager]*[]string{enplace.Pip: {}, enplace.NPM: {}, enplace.Apt: {}}, nil); err != nil || next != (enplace.PackageLists{}) {
+		t.Errorf("nothing to do: %+v %v", next, err)
 	}
 }

@@ -34,13 +34,12 @@ registries. The next build installs them.`,
 	}
 	cmd.Flags().StringArrayVar(&remove, "remove", nil, "remove MANAGER:NAME (repeat for more)")
 	cmd.RunE = withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, _ []string) error {
-		next, changed, err := editPackages(e.Packages, add, remove)
+		next, err := editPackages(e.Packages, add, remove)
 		if err != nil {
 			return err
 		}
-		if changed {
-			e, err = api.UpdateEnvironment(ctx, e.ID, enplace.UpdateEnvironment{Packages: &enplace.PackageLists{Pip: &next.Pip, NPM: &next.NPM, Apt: &next.Apt}})
-			if err != nil {
+		if next != (enplace.PackageLists{}) {
+			if e, err = api.UpdateEnvironment(ctx, e.ID, enplace.UpdateEnvironment{Packages: &next}); err != nil {
 				return err
 			}
 		}
@@ -53,40 +52,46 @@ registries. The next build installs them.`,
 	return cmd
 }
 
-func editPackages(p enplace.Packages, add map[enplace.Manager]*[]string, remove []string) (enplace.Packages, bool, error) {
-	lists := map[enplace.Manager][]string{enplace.Pip: slices.Clone(p.Pip), enplace.NPM: slices.Clone(p.NPM), enplace.Apt: slices.Clone(p.Apt)}
-	changed := false
-	drop := func(m enplace.Manager, name string) bool {
-		n := len(lists[m])
-		lists[m] = slices.DeleteFunc(lists[m], func(entry string) bool {
-			pkg, err := enplace.ParsePackage(m, entry)
-			return err == nil && pkg.CanonicalName() == name
+// editPackages gives the lists that change; one that stays is left out, so that whoever changes it at the same time is not undone.
+func editPackages(p enplace.Packages, add map[enplace.Manager]*[]string, remove []string) (enplace.PackageLists, error) {
+	var next enplace.PackageLists
+	lists := map[enplace.Manager]**[]string{enplace.Pip: &next.Pip, enplace.NPM: &next.NPM, enplace.Apt: &next.Apt}
+	// drop takes a package out of its list and reports whether it was there. Debian's are told apart by architecture too.
+	drop := func(pkg enplace.Package) bool {
+		list := lists[pkg.Manager]
+		if *list == nil {
+			fresh := slices.Clone(p.Of(pkg.Manager))
+			*list = &fresh
+		}
+		n := len(**list)
+		**list = slices.DeleteFunc(**list, func(entry string) bool {
+			old, err := enplace.ParsePackage(pkg.Manager, entry)
+			return err == nil && old.CanonicalName() == pkg.CanonicalName() && old.Arch == pkg.Arch
 		})
-		return len(lists[m]) < n
+		return len(**list) < n
 	}
 	for _, m := range enplace.Managers {
 		for _, entry := range *add[m] {
 			pkg, err := enplace.ParsePackage(m, entry)
 			if err != nil {
-				return p, false, err
+				return next, err
 			}
-			drop(m, pkg.CanonicalName())
-			lists[m], changed = append(lists[m], entry), true
+			drop(pkg)
+			**lists[m] = append(**lists[m], entry)
 		}
 	}
 	for _, r := range remove {
 		m, name, ok := strings.Cut(r, ":")
 		if !ok || !slices.Contains(enplace.Managers, enplace.Manager(m)) {
-			return p, false, enplace.Invalidf("%q does not say which manager; write pip:NAME, npm:NAME or apt:NAME", r).WithField("--remove")
+			return next, enplace.Invalidf("%q does not say which manager; write pip:NAME, npm:NAME or apt:NAME", r).WithField("--remove")
 		}
 		pkg, err := enplace.ParsePackage(enplace.Manager(m), name)
 		if err != nil {
-			return p, false, err
+			return next, err
 		}
-		if !drop(enplace.Manager(m), pkg.CanonicalName()) {
-			return p, false, enplace.NotFoundf("%s is not declared", r).WithField("--remove")
+		if !drop(pkg) {
+			return next, enplace.NotFoundf("%s is not declared", r).WithField("--remove")
 		}
-		changed = true
 	}
-	return enplace.Packages{Pip: lists[enplace.Pip], NPM: lists[enplace.NPM], Apt: lists[enplace.Apt]}, changed, nil
+	return next, nil
 }

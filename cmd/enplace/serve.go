@@ -124,12 +124,18 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	}
 	logger.Info("listening", "address", ln.Addr().String(), "data", c.data, "version", version)
 	web := a.server.HTTP()
-	failed := make(chan error, 2)
+	failed, started := make(chan error, 2), make(chan struct{})
+	starting, giveUp := context.WithCancel(ctx)
 	go func() { failed <- web.Serve(ln) }()
 	go func() {
-		if err := a.start(ctx); err != nil {
+		defer close(started)
+		if err := a.start(starting); err != nil {
 			failed <- err
 		}
+	}()
+	defer func() { // what it has begun is to be stopped, and what it makes removed
+		giveUp()
+		<-started
 	}()
 	select {
 	case <-ctx.Done():
