@@ -39,7 +39,7 @@ var rules = map[string]rule{
 
 	// The server translates HTTP for capabilities. The store is there for one thing that belongs to HTTP: the answers that an
 	// Idempotency-Key repeats.
-	"internal/server": {why: "HTTP in, capabilities out", ours: ". access audit project task store transcript",
+	"internal/server": {why: "HTTP in, capabilities out", ours: ". access audit project store transcript",
 		others: "github.com/danielgtaylor/huma/v2 github.com/prometheus/client_golang golang.org/x/time"},
 
 	// Capabilities: permission checks and records of change are theirs, and every door leads through them. They know contracts

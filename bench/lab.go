@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"enplace/client"
+	"enplace/enplacetest"
 )
 
 // lab is a temporary directory with the programs, a server and what the rows share.
@@ -104,12 +105,9 @@ func (l *lab) connect() *client.Client {
 	return c
 }
 
-// linkBase gives the server the base of ENPLACE_TEST_DIR, or of .cache, by links.
+// linkBase gives the server the base that tests share, if there is one, by links.
 func (l *lab) linkBase(ctx context.Context) error {
-	shared := os.Getenv("ENPLACE_TEST_DIR")
-	if shared == "" {
-		shared = ".cache"
-	}
+	shared := enplacetest.Dir()
 	record, err := os.ReadFile(filepath.Join(shared, "base", "base.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -29,10 +29,8 @@ Exits 8 when something is missing that the server cannot do without.`,
 			if err := c.print(findings, func(w io.Writer) { printFindings(w, findings) }); err != nil {
 				return err
 			}
-			for _, f := range findings {
-				if f.Required && !f.OK {
-					return statusError(exitLacks)
-				}
+			if !doctor.OK(findings) {
+				return statusError(exitLacks)
 			}
 			return nil
 		},
