@@ -133,3 +133,15 @@ func TestTaskFromBeforeTheStart(t *testing.T) {
 		t.Errorf("%d have places and %d wait", len(h.live), len(h.waiting))
 	}
 }
+
+// An agent's list of tasks is its own task, where the query lets that through.
+func TestAgentListsByQuery(t *testing.T) {
+	h, first := full(t)
+	agent := enplace.Caller{Kind: enplace.KeyAgent, Subject: first}
+	for status, want := range map[enplace.TaskStatus]int{"": 1, enplace.TaskRunning: 1, enplace.TaskQueued: 0} {
+		l := must(h.List(t.Context(), agent, enplace.TaskQuery{Status: status}, enplace.Page{}))(t)
+		if len(l.Items) != want {
+			t.Errorf("%q: %d tasks, not %d", status, len(l.Items), want)
+		}
+	}
+}

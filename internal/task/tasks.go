@@ -258,7 +258,7 @@ func (s *Service) List(ctx context.Context, c enplace.Caller, f enplace.TaskQuer
 		sf.Harness = c.Subject
 	case enplace.KeyAgent:
 		rec, err := s.load(ctx, c, access.Read, c.Subject)
-		if err == nil {
+		if err == nil && matches(rec.Task, f) {
 			out.Items = append(out.Items, rec.Task)
 		}
 		return out, nil
@@ -269,6 +269,12 @@ func (s *Service) List(ctx context.Context, c enplace.Caller, f enplace.TaskQuer
 	}
 	out.Next = l.Next
 	return out, err
+}
+
+// matches reports whether a query lets a task through.
+func matches(t enplace.Task, f enplace.TaskQuery) bool {
+	return (f.Harness == "" || f.Harness == t.Metadata.Harness) && (f.Environment == "" || f.Environment == t.Metadata.Environment) &&
+		(f.Status == "" || f.Status == t.Status)
 }
 
 // Get gives a task, once it has ended or when the wait is over.
