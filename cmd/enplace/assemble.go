@@ -142,9 +142,13 @@ func (a *app) sandboxes(ctx context.Context, o serveOptions, images *image.Store
 	if pool <= 0 {
 		pool = -1
 	}
+	spare := int64(o.spareDisk) << 20
+	if spare <= 0 {
+		spare = -1
+	}
 	rt, err := oci.New(ctx, oci.Config{
 		Dir: filepath.Join(a.data, "sandboxes"), Runtime: o.runtime, Guest: guest, Images: images, Egress: proxy, CABundle: caBundle,
-		PoolMax: pool, Logger: a.log, Now: time.Now,
+		PoolMax: pool, Spare: spare, Logger: a.log, Now: time.Now,
 	})
 	if err != nil {
 		return err

@@ -39,6 +39,7 @@ type serveOptions struct {
 	buildLimits  enplace.Limits
 	maxTasks     int
 	retention    time.Duration
+	spareDisk    int
 	pool         int
 	logFormat    string
 	openMetrics  bool
@@ -82,6 +83,7 @@ DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
 	f.IntVar(&o.buildLimits.MemoryMiB, "build-memory", enplace.DefaultBuildLimits.MemoryMiB, "MiB of memory that a build may use")
 	f.IntVar(&o.buildLimits.DiskMiB, "build-disk", enplace.DefaultBuildLimits.DiskMiB, "MiB that a build may write")
 	f.IntVar(&o.maxTasks, "tasks", 400, "tasks at once; more wait")
+	f.IntVar(&o.spareDisk, "disk-spare", 1024, "MiB of the disk that are kept free: below them no task, build or import starts")
 	f.DurationVar(&o.retention, "retention", enplace.DefaultTaskRetention, "how long logs and files of ended tasks are kept")
 	f.IntVar(&o.pool, "pool", 8, "sandboxes held ready for each root, at most")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")

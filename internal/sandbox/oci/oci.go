@@ -38,6 +38,7 @@ type Config struct {
 	IDBase   uint32        // first host id for sandboxes; default 1<<20. Nothing else on the host may have ids in this range
 	IDCount  uint32        // how many ids; default 65536 for each of 4096 sandboxes
 	PoolMax  int           // most warm sandboxes that demand alone makes, for one root; default 8, negative for none
+	Spare    int64         // bytes of the disk that are kept free: below them no sandbox starts; default 1 GiB, negative for none
 	Logger   *slog.Logger  // default slog.Default
 	Now      func() time.Time
 }
@@ -57,6 +58,7 @@ type Runtime struct {
 	dir      string
 	guest    string
 	caBundle string
+	spare    int64
 	images   *image.Store
 	egress   *egress.Proxy
 	log      *slog.Logger
@@ -89,6 +91,9 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	if c.PoolMax == 0 {
 		c.PoolMax = 8
 	}
+	if c.Spare == 0 {
+		c.Spare = 1 << 30
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -109,7 +114,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	r := &Runtime{dir: dir, images: c.Images, egress: c.Egress, log: c.Logger, now: c.Now, cgroups: newCgroups(),
+	r := &Runtime{dir: dir, images: c.Images, egress: c.Egress, log: c.Logger, now: c.Now, cgroups: newCgroups(), spare: c.Spare,
 		ids: newIDRanges(c.IDBase, c.IDCount), owned: map[string]*container{}, all: map[*container]struct{}{}}
 	r.volumes = &volumes{templates: filepath.Join(dir, templatesDir)}
 	r.caches = caches{dir: filepath.Join(dir, cachesDir), volumes: r.volumes, held: map[string]chan struct{}{}, used: map[string]string{}}

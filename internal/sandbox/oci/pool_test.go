@@ -121,3 +121,15 @@ func TestPoolStacksAhead(t *testing.T) {
 		t.Errorf("others stacked ahead: %v; it saw %q", stacked, saw)
 	}
 }
+
+// Sandboxes that are allowed more disk than there is must not find out by filling it.
+func TestNothingStartsOnAFullDisk(t *testing.T) {
+	h := newHouse(t, runtimeRunc, func(c *Config) { c.Spare = 1 << 60 })
+	_, err := h.Runtime.Start(t.Context(), h.Spec("full"))
+	if enplace.KindOf(err) != enplace.KindUnavailable || !strings.Contains(err.Error(), "MiB left") {
+		t.Errorf("%v; want it refused as unavailable, with what is left", err)
+	}
+	if names := h.Runtime.List(); len(names) != 0 {
+		t.Errorf("%v is in the books", names)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"enplace/internal/sandbox"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 )
 
 // validID is what an owner's id may be: it is a file name of ours.
@@ -24,6 +25,9 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 // Start gives a waiting sandbox an owner, or makes one first.
 func (r *Runtime) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
 	if err := checkSpec(s); err != nil {
+		return nil, err
+	}
+	if err := r.roomOnDisk(); err != nil {
 		return nil, err
 	}
 	if err := r.reserve(s.ID); err != nil {
@@ -41,6 +45,20 @@ func (r *Runtime) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, e
 		delete(r.owned, s.ID)
 	}
 	return c, nil
+}
+
+// roomOnDisk refuses to start what could fill the disk: volumes take their room as they are written to, and together they may
+// have more than there is.
+func (r *Runtime) roomOnDisk() error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(r.dir, &fs); err != nil {
+		return fmt.Errorf("looking for room on the disk: %w", err)
+	}
+	if free := int64(fs.Bavail) * fs.Bsize; free < r.spare {
+		return enplace.Errorf(enplace.KindUnavailable, "the disk of the server has %d MiB left, and %d are kept free, so nothing more is started", free>>20, r.spare>>20).
+			WithFix("free some room on the server, or keep what tasks leave for a shorter time: enplace serve --retention")
+	}
+	return nil
 }
 
 func checkSpec(s sandbox.Spec) error {
