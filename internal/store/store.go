@@ -71,8 +71,8 @@ type Environments interface {
 	ListTree(ctx context.Context, id, prefix string, p enplace.Page) (enplace.List[enplace.TreeEntry], error)
 	TreeEntry(ctx context.Context, id, path string) (enplace.TreeEntry, error)
 	TreeInfo(ctx context.Context, id string) (TreeInfo, error)
-	// BlobDigests calls each with the digest of every blob that a tree names, and of every snapshot that a build or a version
-	// names, which itself lists further blobs. Both are from one state of the database. A digest may come more than once.
+	// BlobDigests calls each with the digest of every blob that a tree names, and of every snapshot that a version, or a build
+	// that has not ended, names, which itself lists further blobs. Both are from one state of the database. A digest may come more than once.
 	BlobDigests(ctx context.Context, each func(d enplace.Digest, snapshot bool)) error
 }
 

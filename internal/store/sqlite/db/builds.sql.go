@@ -274,7 +274,7 @@ func (q *Queries) SetProgress(ctx context.Context, arg SetProgressParams) error 
 }
 
 const snapshots = `-- name: Snapshots :many
-SELECT snapshot FROM builds UNION SELECT snapshot FROM versions
+SELECT snapshot FROM builds WHERE status IN ('queued', 'running') UNION SELECT snapshot FROM versions
 `
 
 func (q *Queries) Snapshots(ctx context.Context) ([]string, error) {

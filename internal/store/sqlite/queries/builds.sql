@@ -42,4 +42,4 @@ UPDATE builds SET cancel = TRUE WHERE environment = $1 AND n = $2;
 UPDATE builds SET status = $3, ended_at = $4, progress = $5 WHERE environment = $1 AND n = $2;
 
 -- name: Snapshots :many
-SELECT snapshot FROM builds UNION SELECT snapshot FROM versions;
+SELECT snapshot FROM builds WHERE status IN ('queued', 'running') UNION SELECT snapshot FROM versions;
