@@ -309,3 +309,13 @@ func TestReadNPM(t *testing.T) {
 		}
 	}
 }
+
+// The environment's own check sees what a task will: also where an install put what it downloaded.
+func TestCheckSeesDownloads(t *testing.T) {
+	t.Parallel()
+	p := planOf(t, nil)
+	p.keepCaches([]string{"playwright"})
+	if want := "PLAYWRIGHT_BROWSERS_PATH=/env/p/.cache/playwright"; !slices.Contains(p.taskEnv(), want) {
+		t.Errorf("%s is not in %q", want, p.taskEnv())
+	}
+}
