@@ -7,7 +7,7 @@ import (
 
 func testMemory(t *testing.T, h Harness) {
 	if !h.Runtime.Abilities().Memory {
-		Absent(t, "this adapter cannot limit memory on this host")
+		h.unable(t, "this adapter cannot limit memory on this host")
 	}
 	s := h.Spec("memory")
 	s.Limits.MemoryMiB = 64
@@ -27,7 +27,7 @@ func testMemory(t *testing.T, h Harness) {
 
 func testProcesses(t *testing.T, h Harness) {
 	if !h.Runtime.Abilities().Memory {
-		Absent(t, "this adapter cannot limit processes on this host")
+		h.unable(t, "this adapter cannot limit processes on this host")
 	}
 	s := h.Spec("processes")
 	s.Limits.Processes = 16
@@ -39,7 +39,7 @@ func testProcesses(t *testing.T, h Harness) {
 // The limit on disk holds wherever it is written, and is the sandbox's own.
 func testDisk(t *testing.T, h Harness) {
 	if !h.Runtime.Abilities().Disk {
-		Absent(t, "this adapter cannot limit disk on this host")
+		h.unable(t, "this adapter cannot limit disk on this host")
 	}
 	s := h.Spec("disk")
 	s.Limits.DiskMiB = 64

@@ -26,6 +26,17 @@ type Harness struct {
 	Images *image.Store
 	// Base is the root of the sandboxes, as Base makes it.
 	Base []enplace.Digest
+	// Optional is set for a runtime that a host may do without: what it cannot do here is skipped, in CI too.
+	Optional bool
+}
+
+// unable skips a part of the suite that this runtime cannot hold on this host.
+func (h Harness) unable(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if h.Optional {
+		t.Skipf(format, args...)
+	}
+	Absent(t, format, args...)
 }
 
 // patience bounds every step of a test. It is no measure of speed.
