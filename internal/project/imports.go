@@ -21,6 +21,9 @@ type ImportOptions struct {
 // gitDeadline bounds a git import.
 const gitDeadline = 10 * time.Minute
 
+// gitsAtOnce bounds the git imports under way: each has a sandbox, beside those of tasks and builds.
+const gitsAtOnce = 8
+
 // ImportArchive replaces the tree by an archive, or merges it in. The format is found out by the first bytes.
 func (s *Service) ImportArchive(ctx context.Context, c enplace.Caller, id string, archive io.Reader, o ImportOptions) (enplace.ImportReport, error) {
 	if _, err := s.load(ctx, c, access.Write, id); err != nil {
@@ -43,6 +46,12 @@ func (s *Service) ImportGit(ctx context.Context, c enplace.Caller, id string, g 
 	b, ok := s.cfg.Base()
 	if !ok {
 		return enplace.ImportReport{}, noBase()
+	}
+	select {
+	case s.gits <- struct{}{}:
+		defer func() { <-s.gits }()
+	default:
+		return enplace.ImportReport{}, enplace.Errorf(enplace.KindBusy, "%d repositories are being imported, the limit; try again in a moment", gitsAtOnce)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, gitDeadline, enplace.Errorf(enplace.KindUpstream, "the repository did not arrive within %s; try again, or import an archive of it", gitDeadline))
 	defer cancel()

@@ -71,6 +71,7 @@ type Registries struct {
 type Service struct {
 	cfg   Config
 	queue *build.Queue
+	gits  chan struct{} // holds one for each git import under way
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 }
@@ -83,7 +84,7 @@ func New(cfg Config) *Service {
 	if cfg.GitEgress.Policy == "" {
 		cfg.GitEgress.Policy = enplace.EgressOpen
 	}
-	s := &Service{cfg: cfg}
+	s := &Service{cfg: cfg, gits: make(chan struct{}, gitsAtOnce)}
 	s.queue = build.New(build.Config{
 		Store: cfg.Store, Runtime: cfg.Runtime, Images: cfg.Images, Dir: cfg.LogDir, Recipe: s.recipe, Redact: cfg.Redact,
 		Logger: cfg.Logger, Now: cfg.Now, Workers: cfg.Workers, Limits: cfg.BuildLimits,
