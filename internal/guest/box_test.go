@@ -76,6 +76,15 @@ func newBox(t testing.TB, egress string) *box {
 	}
 	ln.SetUnlinkOnClose(false)
 	_ = ln.Close()
+	b.start(egress, f)
+	b.meet(b.dial())
+	return b
+}
+
+// start starts the box, whose guest gets the socket.
+func (b *box) start(egress string, f *os.File) {
+	t := b.t
+	t.Helper()
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}}
 	b.cmd = exec.Command("/proc/self/exe")
 	b.cmd.Env = []string{boxVar + "=" + guestBinary, egressVar + "=" + egress}
@@ -85,7 +94,7 @@ func newBox(t testing.TB, egress string) *box {
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Credential: &syscall.Credential{}, UidMappings: ids, GidMappings: ids, Pdeathsig: syscall.SIGKILL,
 	}
-	err = b.cmd.Start()
+	err := b.cmd.Start()
 	_ = f.Close() // now only the guest holds it: when it dies, the dialler hears so
 	if err != nil {
 		skip(t, "cannot make namespaces: "+err.Error())
@@ -94,13 +103,17 @@ func newBox(t testing.TB, egress string) *box {
 		_ = b.cmd.Process.Kill()
 		_ = b.cmd.Wait()
 	})
-	c, err := Dial(context.Background(), b.dial())
+}
+
+// meet speaks to the guest over a connection.
+func (b *box) meet(conn net.Conn) {
+	b.t.Helper()
+	c, err := Dial(context.Background(), conn)
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
 	b.Client = c
-	t.Cleanup(func() { _ = c.Close() })
-	return b
+	b.t.Cleanup(func() { _ = c.Close() })
 }
 
 // skip skips a test for what the host lacks, which in CI is a fault.

@@ -3,7 +3,6 @@ package guest
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"syscall"
 
@@ -23,11 +22,9 @@ func Init(ctx context.Context) error {
 	if err := loopbackUp(); err != nil {
 		return err
 	}
-	f := os.NewFile(ListenerFD, "listener")
-	ln, err := net.FileListener(f)
-	_ = f.Close()
+	ln, err := inherit()
 	if err != nil {
-		return fmt.Errorf("descriptor %d is not the host's listening socket: %w", ListenerFD, err)
+		return err
 	}
 	return Serve(ctx, ln, Options{})
 }

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ListenerFD is the descriptor on which `enplace-guest init` expects the listening unix socket that the host bound.
+// ListenerFD is the descriptor on which `enplace-guest init` expects the host's unix socket: one that listens, which the host
+// bound, or one that is connected to the host.
 const ListenerFD = 3
 
 // Options configure Serve. The zero value is what every sandbox uses.
@@ -121,6 +122,8 @@ func (s *server) connection(conn net.Conn) {
 			serve = s.setup
 		case killAllChannel:
 			serve = s.killAll
+		case nestedChannel:
+			serve = s.nested
 		default:
 			_ = nc.Reject(ssh.UnknownChannelType, "the guest has no such channel")
 			continue

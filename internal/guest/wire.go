@@ -25,6 +25,7 @@ const (
 	execChannel    = "exec@enplace"
 	setupChannel   = "setup@enplace"
 	killAllChannel = "kill-all@enplace"
+	nestedChannel  = "connection@enplace"
 
 	startedRequest = "started@enplace" // from the guest: the program runs, what follows is its output
 	endedRequest   = "ended@enplace"   // from the guest: an ended, as JSON
