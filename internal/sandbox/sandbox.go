@@ -34,6 +34,9 @@ type Abilities struct {
 	AttachLive bool // mounts can come to a running sandbox; without it Start makes a fresh one each time
 	Disk       bool // Limits.DiskMiB is enforced by the filesystem
 	Memory     bool // Limits.MemoryMiB, CPUs and Processes are enforced by cgroups
+	// OwnKernel says that a sandbox has a kernel of its own, and the host's sees it as one process: what uses up
+	// memory ends the whole sandbox, and /proc, /sys and /dev are that kernel's.
+	OwnKernel bool
 }
 
 // Spec is a sandbox to start.

@@ -21,7 +21,7 @@ func benchmarkStart(b *testing.B, warm bool) {
 	for b.Loop() {
 		b.StopTimer()
 		if warm {
-			c, err := h.oci.create(b.Context(), newKey(s.Root, s.Limits.DiskMiB))
+			c, err := h.oci.create(b.Context(), newKey(s.Root, s.Limits.DiskMiB), s.Limits, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

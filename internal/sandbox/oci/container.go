@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"enplace"
 	"enplace/internal/egress"
 	"enplace/internal/guest"
 	"enplace/internal/image"
@@ -33,7 +34,9 @@ const (
 type container struct {
 	r      *Runtime
 	key    key
-	name   string // of the container, the folder and the cgroup
+	limits enplace.Limits  // that it is made with
+	cold   []sandbox.Mount // so too, outer ones first
+	name   string          // of the container, the folder and the cgroup
 	dir    string
 	idBase uint32
 
@@ -46,7 +49,8 @@ type container struct {
 	volume  *volume
 	gate    *egress.Gate
 	client  *guest.Client
-	said    *tail // the guest's own messages
+	said    *tail         // the guest's own messages
+	heard   chan struct{} // all of them
 
 	// Of the owner.
 	id     string
@@ -133,6 +137,10 @@ func (c *container) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	defer release()
+	if c.r.engine.gvisor {
+		conn, err := c.client.DialNested(ctx)
+		return conn, c.stopped(err)
+	}
 	conn, err := c.dial(ctx)
 	return conn, c.stopped(err)
 }

@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"enplace"
 	"enplace/internal/guest"
 	"enplace/internal/image"
+	"enplace/internal/sandbox"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,19 +29,20 @@ type owner struct {
 
 const ownerFile = "owner.json"
 
-// create makes a container that waits for an owner, with default limits, no mounts and no way out. Nothing is left of one
-// that fails.
-func (r *Runtime) create(ctx context.Context, k key) (*container, error) {
+// create makes a container that waits for an owner, with no way out until then. The mounts are those that it cannot be given
+// later. Nothing is left of one that fails.
+func (r *Runtime) create(ctx context.Context, k key, l enplace.Limits, mounts []sandbox.Mount) (*container, error) {
 	name := "sbx-" + strings.TrimPrefix(enplace.NewID(enplace.PrefixSandbox, r.now()), enplace.PrefixSandbox+"_")
-	c := &container{r: r, key: k, name: name, dir: filepath.Join(r.dir, sandboxesDir, name), said: &tail{}, done: make(chan struct{})}
+	c := &container{r: r, key: k, limits: l, cold: outerFirst(mounts), name: name, dir: filepath.Join(r.dir, sandboxesDir, name),
+		said: &tail{}, done: make(chan struct{})}
 	c.life, c.end = context.WithCancel(context.Background())
 	if err := c.create(ctx); err != nil {
 		c.end()
-		if said := c.said.String(); said != "" {
-			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
-		}
 		if e := errors.Join(r.engine.delete(context.WithoutCancel(ctx), name), c.clear()); e != nil {
 			r.log.Error("clearing away a sandbox that failed to start", "sandbox", name, "error", e)
+		}
+		if said := c.lastWords(); said != "" {
+			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
 		}
 		return nil, fmt.Errorf("making a sandbox: %w", err)
 	}
@@ -55,6 +58,17 @@ func (r *Runtime) create(ctx context.Context, k key) (*container, error) {
 	return c, nil
 }
 
+// lastWords gives what the guest and the runtime said, which may still be on its way when they are gone.
+func (c *container) lastWords() string {
+	if c.heard != nil {
+		select {
+		case <-c.heard:
+		case <-time.After(time.Second):
+		}
+	}
+	return c.said.String()
+}
+
 func (c *container) create(ctx context.Context) (err error) {
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		return err
@@ -68,8 +82,7 @@ func (c *container) create(ctx context.Context) (err error) {
 	if c.userNS, err = userNamespace(c.idBase); err != nil {
 		return err
 	}
-	c.volume, err = c.r.volumes.create(ctx, filepath.Join(c.dir, volumeDir), filepath.Join(c.dir, volumeImage), c.key.disk, c.idBase)
-	if err != nil {
+	if err := c.makeVolume(ctx); err != nil {
 		return fmt.Errorf("making a volume: %w", err)
 	}
 	root, err := c.mountRoot(ctx)
@@ -77,6 +90,11 @@ func (c *container) create(ctx context.Context) (err error) {
 		return fmt.Errorf("mounting the root: %w", err)
 	}
 	defer root.Close()
+	inside, err := c.places(ctx, c.cold)
+	defer closePlaces(inside)
+	if err != nil {
+		return err
+	}
 	mounts := []place{{root, rootPoint}}
 	if c.volume.mount != nil {
 		volume, err := cloneMount(c.volume.dir, volumeAttrs)
@@ -92,7 +110,15 @@ func (c *container) create(ctx context.Context) (err error) {
 	if err := c.r.writeBundle(c); err != nil {
 		return fmt.Errorf("writing the bundle: %w", err)
 	}
-	return c.boot(ctx, mounts)
+	return c.boot(ctx, mounts, inside)
+}
+
+func (c *container) makeVolume(ctx context.Context) (err error) {
+	c.volume, err = c.r.volumes.create(ctx, filepath.Join(c.dir, volumeDir), filepath.Join(c.dir, volumeImage), c.key.disk, c.idBase)
+	if err == nil && c.r.engine.gvisor {
+		err = c.makeTmp()
+	}
+	return err
 }
 
 // writeOwner writes down the owner. It is written once, under a name that is new: ext4 sends a file that takes the place of
@@ -141,23 +167,38 @@ func (c *container) stack(ctx context.Context, images []enplace.Digest, upper, w
 	return image.Stack(image.StackOptions{Layers: layers, UserNS: int(c.userNS.Fd()), Upper: upper, Work: work, Volatile: upper != ""})
 }
 
-// boot runs the container and connects to its guest.
-func (c *container) boot(ctx context.Context, mounts []place) error {
-	socket, err := c.listen()
+// boot runs the container and connects to its guest. The first mounts are for the runtime to find, the others for the sandbox.
+func (c *container) boot(ctx context.Context, mounts, inside []place) error {
+	conn, socket, err := c.meet()
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
+	if conn != nil {
+		defer func() {
+			if c.client == nil {
+				conn.Close()
+			}
+		}()
+	}
 	reader, output, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer output.Close()
+	c.heard = make(chan struct{})
 	go func() {
+		defer close(c.heard)
 		defer reader.Close()
 		_, _ = io.Copy(c.said, reader) // until the last process that has the pipe is gone
 	}()
-	pid, err := c.r.engine.run(ctx, c.dir, c.name, mounts, socket, output)
+	pid, err := c.r.engine.run(ctx, c.dir, c.name, func() (err error) {
+		if err := moveMounts(mounts); err != nil {
+			return err
+		}
+		c.made, err = attachBelow(rootPoint, c.idBase, inside)
+		return err
+	}, socket, output)
 	if err != nil {
 		return err
 	}
@@ -167,9 +208,10 @@ func (c *container) boot(ctx context.Context, mounts []place) error {
 	if err := socket.Close(); err != nil { // so that a guest that died closes the connection
 		return err
 	}
-	conn, err := c.dial(ctx)
-	if err != nil {
-		return fmt.Errorf("connecting to the guest: %w", err)
+	if conn == nil {
+		if conn, err = c.dial(ctx); err != nil {
+			return fmt.Errorf("connecting to the guest: %w", err)
+		}
 	}
 	c.client, err = guest.Dial(ctx, conn)
 	return err
@@ -203,6 +245,15 @@ func (c *container) openProcess(pid int) error {
 	}
 	c.process = process
 	return nil
+}
+
+// meet gives the socket that process 1 inherits, and the connection to it where it is one half of that.
+func (c *container) meet() (net.Conn, *os.File, error) {
+	if c.r.engine.gvisor {
+		return connect()
+	}
+	socket, err := c.listen()
+	return nil, socket, err
 }
 
 // listen makes the socket that the guest listens on. Only root of the host can connect to it.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,9 +36,12 @@ type engine struct {
 	state string // where the runtime keeps its own state
 	// unified has the runtime run in a mount namespace where version 2 is all there is of cgroups: crun refuses to see both.
 	unified bool
+	// gvisor is set for runsc, whose sandboxes have a kernel of their own (gvisor.go).
+	gvisor bool
+	flags  []string // of every run, besides those that are for all runtimes
 }
 
-func newEngine(program, state string, cg *cgroups) (*engine, error) {
+func newEngine(ctx context.Context, program, state string, cg *cgroups) (*engine, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return nil, enplace.Errorf(enplace.KindUnavailable, "the container runtime %q is not installed", program).
@@ -46,9 +50,10 @@ func newEngine(program, state string, cg *cgroups) (*engine, error) {
 	e := &engine{path: path, kind: filepath.Base(path), state: state}
 	switch e.kind {
 	case runtimeRunsc:
-		return nil, enplace.Errorf(enplace.KindUnavailable,
-			"gVisor's runsc cannot run the guest yet: it hands no listening socket of the host to process 1, and the guest listens on nothing else").
-			WithFix("use --runtime runc or --runtime crun")
+		if e.flags, err = gvisorSupport(ctx, path); err != nil {
+			return nil, err
+		}
+		e.gvisor = true
 	case runtimeCrun:
 		if !cg.v2 {
 			if _, err := os.Stat(filepath.Join(cg.root, "unified", "cgroup.procs")); err != nil {
@@ -61,17 +66,22 @@ func newEngine(program, state string, cg *cgroups) (*engine, error) {
 	return e, errors.Join(os.MkdirAll(state, 0o700), os.MkdirAll(rootPoint, 0o755))
 }
 
-// mountsCgroups reports whether sandboxes can see their own cgroups, which language runtimes size themselves by.
-func (e *engine) mountsCgroups() bool { return !e.unified }
+// mountsCgroups reports whether sandboxes can see their own cgroups, which language runtimes size themselves by. gVisor shows as many
+// processors and as much memory as they allow.
+func (e *engine) mountsCgroups() bool { return !e.unified && !e.gvisor }
 
-// run creates and starts a container and leaves it running: the detached mounts are there for it to
+// run creates and starts a container and leaves it running: what attach attaches is there for it to
 // find, process 1 gets the third file as its descriptor 3, and output for its own messages. It gives the id of process 1.
-func (e *engine) run(ctx context.Context, bundle, name string, mounts []place, third, output *os.File) (pid int, err error) {
+func (e *engine) run(ctx context.Context, bundle, name string, attach func() error, third, output *os.File) (pid int, err error) {
 	log, pidFile := filepath.Join(bundle, "runtime.log"), filepath.Join(bundle, "pid")
-	cmd := e.command(ctx, log, "run", "--detach", "--bundle", bundle, "--pid-file", pidFile, "--preserve-fds", "1", name)
+	pass := []string{"--preserve-fds", "1"}
+	if e.gvisor {
+		pass = []string{"--pass-fd", "3:3"}
+	}
+	cmd := e.command(ctx, log, append(append([]string{"run", "--detach", "--bundle", bundle, "--pid-file", pidFile}, pass...), name)...)
 	cmd.ExtraFiles = []*os.File{third}
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := e.do(cmd, mounts); err != nil {
+	if err := e.do(cmd, attach); err != nil {
 		return 0, fmt.Errorf("%s run: %w%s", e.kind, err, logged(log))
 	}
 	b, err := os.ReadFile(pidFile)
@@ -83,7 +93,7 @@ func (e *engine) run(ctx context.Context, bundle, name string, mounts []place, t
 
 // delete kills a container and drops what the runtime keeps of it. One that is not known is no error.
 func (e *engine) delete(ctx context.Context, name string) error {
-	if _, err := os.Stat(filepath.Join(e.state, name)); errors.Is(err, os.ErrNotExist) {
+	if !e.knows(name) {
 		return nil
 	}
 	log := filepath.Join(e.state, name+".log")
@@ -94,32 +104,50 @@ func (e *engine) delete(ctx context.Context, name string) error {
 	return nil
 }
 
+// knows reports whether the runtime keeps something of a container.
+func (e *engine) knows(name string) bool {
+	if e.gvisor {
+		files, _ := e.stateFiles(name)
+		return len(files) > 0
+	}
+	_, err := os.Stat(filepath.Join(e.state, name))
+	return !errors.Is(err, os.ErrNotExist)
+}
+
 // forget drops what the runtime keeps of a container whose process 1 and cgroups are gone already, which is a folder. It is what
 // delete would come to, without running a program for it.
-func (e *engine) forget(name string) error { return os.RemoveAll(filepath.Join(e.state, name)) }
+func (e *engine) forget(name string) error {
+	if e.gvisor {
+		return e.forgetFiles(name)
+	}
+	return os.RemoveAll(filepath.Join(e.state, name))
+}
 
 // containers gives the names of all containers that the runtime knows of.
 func (e *engine) containers() ([]string, error) {
 	entries, err := os.ReadDir(e.state)
 	var names []string
 	for _, entry := range entries {
-		if entry.IsDir() {
-			names = append(names, entry.Name())
+		name, _, state := strings.Cut(entry.Name(), gvisorState)
+		if state || entry.IsDir() && !e.gvisor {
+			names = append(names, name)
 		}
 	}
-	return names, err
+	slices.Sort(names)
+	return slices.Compact(names), err
 }
 
 func (e *engine) command(ctx context.Context, log string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, e.path, append([]string{"--root", e.state, "--log", log, "--log-format", "json"}, args...)...)
+	common := append([]string{"--root", e.state, "--log", log, "--log-format", "json"}, e.flags...)
+	cmd := exec.CommandContext(ctx, e.path, append(common, args...)...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	return cmd
 }
 
 // do runs the runtime in a mount namespace that ends with it. What is attached there shows
 // in nobody else's mounts, and is not left by a crash.
-func (e *engine) do(cmd *exec.Cmd, mounts []place) error {
-	if len(mounts) == 0 && !e.unified {
+func (e *engine) do(cmd *exec.Cmd, attach func() error) error {
+	if attach == nil && !e.unified {
 		return cmd.Run()
 	}
 	// A child is made with the namespaces of the thread that asks for it.
@@ -130,8 +158,8 @@ func (e *engine) do(cmd *exec.Cmd, mounts []place) error {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 			return fmt.Errorf("making mounts private: %w", err)
 		}
-		for _, p := range mounts {
-			if err := moveMount(p.mount, p.path); err != nil {
+		if attach != nil {
+			if err := attach(); err != nil {
 				return err
 			}
 		}

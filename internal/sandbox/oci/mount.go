@@ -121,6 +121,22 @@ type place struct {
 	path  string
 }
 
+// moveMounts attaches the mounts to paths of this thread's mount namespace.
+func moveMounts(places []place) error {
+	for _, p := range places {
+		if err := moveMount(p.mount, p.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func closePlaces(places []place) {
+	for _, p := range places {
+		p.mount.Close()
+	}
+}
+
 // attach enters the mount namespace and attaches the mounts in turn. Missing folders are made, as root of the sandbox whose ids
 // begin at idBase; the path of the first one made for each is given back.
 func attach(mountNS *os.File, idBase uint32, places []place) (made []string, err error) {
@@ -131,33 +147,39 @@ func attach(mountNS *os.File, idBase uint32, places []place) (made []string, err
 		if err := unix.Setns(int(mountNS.Fd()), unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("entering the mount namespace: %w", err)
 		}
-		for _, p := range places {
-			dir, first, err := openMountPoint(p.path, int(idBase))
-			if err != nil {
-				return fmt.Errorf("making the folder %s: %w", p.path, err)
-			}
-			if first != "" {
-				made = append(made, first)
-			}
-			err = unix.MoveMount(int(p.mount.Fd()), "", dir, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
-			unix.Close(dir)
-			if err != nil {
-				return fmt.Errorf("attaching %s: %w", p.path, err)
-			}
-		}
-		return nil
+		made, err = attachBelow("/", idBase, places)
+		return err
 	})
 	return made, err
 }
 
-// openMountPoint opens a folder by its path, following no link, and makes what is missing of it. It acts with the file
+// attachBelow attaches the mounts in turn below a root of this thread's mount namespace.
+func attachBelow(root string, idBase uint32, places []place) (made []string, err error) {
+	for _, p := range places {
+		dir, first, err := openMountPoint(root, p.path, int(idBase))
+		if err != nil {
+			return made, fmt.Errorf("making the folder %s: %w", p.path, err)
+		}
+		if first != "" {
+			made = append(made, first)
+		}
+		err = unix.MoveMount(int(p.mount.Fd()), "", dir, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+		unix.Close(dir)
+		if err != nil {
+			return made, fmt.Errorf("attaching %s: %w", p.path, err)
+		}
+	}
+	return made, nil
+}
+
+// openMountPoint opens a folder by its path below a root, following no link, and makes what is missing of it. It acts with the file
 // system ids of the sandbox's root, so that what it makes is root's inside, and so that it can do no more than root could.
-func openMountPoint(path string, id int) (fd int, first string, err error) {
+func openMountPoint(root, path string, id int) (fd int, first string, err error) {
 	if err := errors.Join(unix.Setfsgid(id), unix.Setfsuid(id)); err != nil {
 		return -1, "", err
 	}
 	defer func() { _ = errors.Join(unix.Setfsuid(0), unix.Setfsgid(0)) }()
-	if fd, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	if fd, err = unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return -1, "", err
 	}
 	walked := "/"

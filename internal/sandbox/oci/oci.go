@@ -30,7 +30,7 @@ import (
 // Config is what New needs.
 type Config struct {
 	Dir      string        // required: for state, volumes and kept work
-	Runtime  string        // runc (the default), crun, or a path
+	Runtime  string        // runc (the default), crun, runsc, or a path
 	Guest    string        // required: path of the guest's program, linked statically
 	Images   *image.Store  // required
 	Egress   *egress.Proxy // required
@@ -119,7 +119,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	r.volumes = &volumes{templates: filepath.Join(dir, templatesDir)}
 	r.caches = caches{dir: filepath.Join(dir, cachesDir), volumes: r.volumes, held: map[string]chan struct{}{}, used: map[string]string{}}
 	r.pool = newPool(r, max(c.PoolMax, 0))
-	if r.engine, err = newEngine(cmp.Or(c.Runtime, runtimeRunc), filepath.Join(dir, runtimeDir), &r.cgroups); err != nil {
+	if r.engine, err = newEngine(ctx, cmp.Or(c.Runtime, runtimeRunc), filepath.Join(dir, runtimeDir), &r.cgroups); err != nil {
 		return nil, err
 	}
 	if err := r.prepare(ctx, c); err != nil {
@@ -172,8 +172,11 @@ func (r *Runtime) copyGuest(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	own := filepath.Join(r.dir, etcDir, "enplace-guest")
-	if err := errors.Join(os.WriteFile(own+".new", program, 0o711), os.Chmod(own+".new", 0o711)); err != nil {
+	own, mode := filepath.Join(r.dir, etcDir, "enplace-guest"), os.FileMode(0o711)
+	if r.engine.gvisor { // to its kernel running is reading
+		mode = 0o755
+	}
+	if err := errors.Join(os.WriteFile(own+".new", program, mode), os.Chmod(own+".new", mode)); err != nil {
 		return "", err
 	}
 	return own, os.Rename(own+".new", own)
@@ -218,7 +221,7 @@ func (r *Runtime) tryVolume(ctx context.Context) error {
 
 // Abilities says what this host lets the adapter do.
 func (r *Runtime) Abilities() sandbox.Abilities {
-	return sandbox.Abilities{AttachLive: true, Disk: r.volumes.limited, Memory: r.cgroups.limits}
+	return sandbox.Abilities{AttachLive: !r.engine.gvisor, Disk: r.volumes.limited, Memory: r.cgroups.limits, OwnKernel: r.engine.gvisor}
 }
 
 // Get gives a running sandbox by its owner.
@@ -241,6 +244,9 @@ func (r *Runtime) List() []string {
 
 // Warm asks for n sandboxes of a root to be held ready.
 func (r *Runtime) Warm(root []enplace.Digest, n int) {
+	if r.engine.gvisor { // they cannot be given mounts
+		return
+	}
 	r.pool.ask(newKey(root, enplace.DefaultTaskLimits.DiskMiB), n)
 }
 

@@ -196,18 +196,6 @@ func TestConformancePlainDirectories(t *testing.T) {
 	}
 }
 
-func TestRunscIsUnavailable(t *testing.T) {
-	needRoot(t)
-	program := filepath.Join(t.TempDir(), "runsc")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	_, err := newEngine(program, t.TempDir(), &cgroups{})
-	if enplace.KindOf(err) != enplace.KindUnavailable || !strings.Contains(err.Error(), "runsc") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // A sandbox whose process 1 dies closes Done and leaves nothing, and its work is kept if that was asked for.
 func TestDiesByItself(t *testing.T) {
 	h := newHouse(t, runtimeRunc, nil)

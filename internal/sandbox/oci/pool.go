@@ -202,7 +202,7 @@ func (p *pool) want(s *shelf, now time.Time) int {
 }
 
 func (p *pool) fill(ctx context.Context, k key) {
-	c, err := p.r.create(ctx, k)
+	c, err := p.r.create(ctx, k, enplace.DefaultTaskLimits, nil)
 	if err == nil {
 		if images := p.expectation(k); len(images) > 0 {
 			if err := c.stackAhead(ctx, images); err != nil { // its owner will see, if that matters then

@@ -75,7 +75,7 @@ func TestPoolFollowsDemand(t *testing.T) {
 func TestPoolDropsTheDead(t *testing.T) {
 	h := newHouse(t, runtimeRunc, nil)
 	k := newKey(h.Base, enplace.DefaultTaskLimits.DiskMiB)
-	c, err := h.oci.create(t.Context(), k)
+	c, err := h.oci.create(t.Context(), k, enplace.DefaultTaskLimits, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func crash(dir string) {
 	images, err := image.Open(filepath.Join(dir, "images"))
 	fail(err)
 	ctx := context.Background()
-	r, err := New(ctx, testConfig(dir, runtimeRunc, os.Getenv("ENPLACE_TEST_GUEST"), images))
+	r, err := New(ctx, testConfig(dir, os.Getenv("ENPLACE_TEST_RUNTIME"), os.Getenv("ENPLACE_TEST_GUEST"), images))
 	fail(err)
 	fail(r.Recover(ctx, func(string) bool { return false }))
 	r.Warm([]enplace.Digest{enplace.Digest(base)}, 1)
@@ -59,8 +59,10 @@ func crash(dir string) {
 }
 
 // Whatever moment a server is killed at, the next one finds and settles what it left.
-func TestRecoverAfterKill(t *testing.T) {
-	h := newHouse(t, runtimeRunc, nil)
+func TestRecoverAfterKill(t *testing.T) { recoverAfterKill(t, runtimeRunc) }
+
+func recoverAfterKill(t *testing.T, program string) {
+	h := newHouse(t, program, nil)
 	dir := t.TempDir()
 	images, err := image.Open(filepath.Join(dir, "images"))
 	if err != nil {
@@ -70,7 +72,7 @@ func TestRecoverAfterKill(t *testing.T) {
 	base := copyImage(t, h, images)
 
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), crashDirVariable+"="+dir, "ENPLACE_TEST_GUEST="+h.config.Guest)
+	cmd.Env = append(os.Environ(), crashDirVariable+"="+dir, "ENPLACE_TEST_GUEST="+h.config.Guest, "ENPLACE_TEST_RUNTIME="+program)
 	cmd.Stdin = strings.NewReader(string(base) + "\n")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -89,7 +91,7 @@ func TestRecoverAfterKill(t *testing.T) {
 	}
 	_ = cmd.Wait()
 
-	r := open(t, testConfig(dir, runtimeRunc, h.config.Guest, images))
+	r := open(t, testConfig(dir, program, h.config.Guest, images))
 	if names, _ := r.leftovers(); len(names) < 3 {
 		t.Fatalf("left: %v; the test proves nothing", names)
 	}

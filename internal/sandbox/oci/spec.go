@@ -71,7 +71,7 @@ func (r *Runtime) spec(c *container) *specs.Spec {
 			CgroupsPath:   filepath.Join(cgroupParent, c.name),
 			MaskedPaths:   maskedPaths,
 			ReadonlyPaths: readonlyPaths,
-			Resources:     r.resources(),
+			Resources:     r.resources(c.limits),
 		},
 	}
 	s.Linux.Namespaces = []specs.LinuxNamespace{{Type: specs.UserNamespace, Path: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), c.userNS.Fd())}}
@@ -79,11 +79,14 @@ func (r *Runtime) spec(c *container) *specs.Spec {
 		specs.IPCNamespace, specs.UTSNamespace, specs.NetworkNamespace, specs.CgroupNamespace} {
 		s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: t})
 	}
+	if r.engine.gvisor {
+		r.gvisorSpec(c, s)
+	}
 	return s
 }
 
-// resources are the limits until the sandbox has an owner.
-func (r *Runtime) resources() *specs.LinuxResources {
+// resources are the limits until the sandbox has an owner, or from the first where it has one by then.
+func (r *Runtime) resources(l enplace.Limits) *specs.LinuxResources {
 	res := &specs.LinuxResources{}
 	if !r.engine.unified { // where there is nothing but a bare hierarchy, crun fails to put a filter on devices
 		res.Devices = []specs.LinuxDeviceCgroup{{Access: "rwm"}}
@@ -91,7 +94,6 @@ func (r *Runtime) resources() *specs.LinuxResources {
 	if !r.cgroups.limits {
 		return res
 	}
-	l := enplace.DefaultTaskLimits
 	memory := int64(l.MemoryMiB) << 20
 	quota, period, pids := int64(l.CPUs*cpuPeriod), uint64(cpuPeriod), int64(l.Processes+guestTasks)
 	res.Memory = &specs.LinuxMemory{Limit: &memory}
@@ -143,6 +145,9 @@ func (r *Runtime) writeBundle(c *container) error {
 		return fmt.Errorf("making the seccomp profile: %w", err)
 	}
 	keepLimits(profile)
+	if r.engine.gvisor {
+		gvisorSeccomp(profile)
+	}
 	s.Linux.Seccomp = profile
 	b, err := json.Marshal(s)
 	if err != nil {

@@ -109,12 +109,10 @@ func (r *Runtime) start(ctx context.Context, s sandbox.Spec) (*container, error)
 		return nil, err
 	}
 	k := newKey(s.Root, s.Limits.DiskMiB)
-	c := r.pool.take(k, expected(s.Mounts))
-	if c == nil {
-		if c, err = r.create(ctx, k); err != nil {
-			r.caches.release(ctx, held)
-			return nil, err
-		}
+	c, err := r.obtain(ctx, k, s)
+	if err != nil {
+		r.caches.release(ctx, held)
+		return nil, err
 	}
 	if err := c.own(ctx, s, held); err != nil {
 		err = c.stopped(err)
@@ -127,6 +125,17 @@ func (r *Runtime) start(ctx context.Context, s sandbox.Spec) (*container, error)
 		return nil, fmt.Errorf("starting a sandbox: %w", err)
 	}
 	return c, nil
+}
+
+// obtain gives a waiting sandbox, or makes one.
+func (r *Runtime) obtain(ctx context.Context, k key, s sandbox.Spec) (*container, error) {
+	if r.engine.gvisor {
+		return r.create(ctx, k, s.Limits, s.Mounts)
+	}
+	if c := r.pool.take(k, expected(s.Mounts)); c != nil {
+		return c, nil
+	}
+	return r.create(ctx, k, enplace.DefaultTaskLimits, nil)
 }
 
 // own gives the container an owner.
@@ -165,7 +174,7 @@ func (c *container) own(ctx context.Context, s sandbox.Spec, held []string) erro
 
 // limit puts limits in force, where they are not those that it was made with.
 func (c *container) limit(l enplace.Limits) error {
-	d := enplace.DefaultTaskLimits
+	d := c.limits
 	if l.MemoryMiB == d.MemoryMiB && l.CPUs == d.CPUs && l.Processes == d.Processes {
 		return nil
 	}
@@ -177,28 +186,37 @@ func (c *container) limit(l enplace.Limits) error {
 
 // attach brings the mounts into the running sandbox, outer ones first.
 func (c *container) attach(ctx context.Context, mounts []sandbox.Mount) (err error) {
-	if len(mounts) == 0 {
+	if len(mounts) == 0 || c.r.engine.gvisor { // they came with it
 		return nil
 	}
+	places, err := c.places(ctx, outerFirst(mounts))
+	defer closePlaces(places)
+	if err != nil {
+		return err
+	}
+	c.made, err = attach(c.mountNS, c.idBase, places)
+	return err
+}
+
+// outerFirst sorts mounts so that one that is inside of another comes after it.
+func outerFirst(mounts []sandbox.Mount) []sandbox.Mount {
 	mounts = slices.Clone(mounts)
 	slices.SortStableFunc(mounts, func(a, b sandbox.Mount) int {
 		return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
 	})
-	var places []place
-	defer func() {
-		for _, p := range places {
-			p.mount.Close()
-		}
-	}()
+	return mounts
+}
+
+// places gives what the mounts are and where they go. What it gives along with an error is to be closed as well.
+func (c *container) places(ctx context.Context, mounts []sandbox.Mount) (places []place, err error) {
 	for i, m := range mounts {
 		mount, err := c.mount(ctx, i, m)
 		if err != nil {
-			return fmt.Errorf("mounting %s: %w", m.Path, err)
+			return places, fmt.Errorf("mounting %s: %w", m.Path, err)
 		}
 		places = append(places, place{mount, m.Path})
 	}
-	c.made, err = attach(c.mountNS, c.idBase, places)
-	return err
+	return places, nil
 }
 
 // mount gives the detached mount that the n-th mount of the sandbox is.

@@ -24,17 +24,12 @@ func testPrivileges(t *testing.T, h Harness) {
 	for _, attempt := range []string{"keyctl", "bpf", "perf", "io_uring", "userns", "mountns", "open_tree"} {
 		refused(t, b, "probe "+attempt, "operation not permitted", "function not implemented")
 	}
+	refused(t, b, "probe clone3", "function not implemented") // any other answer, and C libraries make no threads
 	refused(t, b, "mount -t tmpfs none /mnt || mount -t tmpfs none /tmp", "permission denied", "not permitted")
 	refused(t, b, "mount --bind /task /env", "permission denied", "not permitted")
 	refused(t, b, "unshare -Ur true", "not permitted")
 	refused(t, b, "chroot /task true; swapon /task; reboot -f; echo no", "no")
-	w, err := h.Runtime.Work(t.Context(), "privileges")
-	check(t, err)
-	defer w.Close()
-	sh(t, b, "touch made")
-	st, err := w.Root.Lstat("made")
-	check(t, err)
-	if owner := st.Sys().(*syscall.Stat_t).Uid; owner < 65536 {
+	if owner := outside(t, h, b); owner < 65536 {
 		t.Errorf("what root inside makes belongs to %d outside", owner)
 	}
 }
@@ -42,7 +37,7 @@ func testPrivileges(t *testing.T, h Harness) {
 func testKernelFiles(t *testing.T, h Harness) {
 	b := h.Start(t, h.Spec("kernelfiles"))
 	for _, path := range []string{"/proc/sys/kernel/hostname", "/proc/sys/vm/drop_caches", "/proc/sysrq-trigger", "/proc/irq/x", "/sys/x"} {
-		refused(t, b, "echo 1 > "+path, "read-only file system", "permission denied", "not permitted", "nonexistent")
+		refused(t, b, "echo 1 > "+path, "read-only file system", "permission denied", "not permitted", "nonexistent", "input/output error")
 	}
 	for _, path := range []string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug"} {
 		want(t, b, "if [ -e "+path+" ]; then cat "+path+"; fi", "")
@@ -58,6 +53,10 @@ func testDevices(t *testing.T, h Harness) {
 	want(t, b, "find /dev -type b", "")
 	want(t, b, "cd /dev; for d in full null random tty urandom zero; do [ -c $d ] || echo $d; done; echo x > null; head -c 2 zero | wc -c", "2")
 	for _, d := range []string{"kmsg", "mem", "fuse", "loop-control", "kvm"} {
+		if d == "fuse" && h.Runtime.Abilities().OwnKernel {
+			t.Log("/dev/fuse is not looked for: it is that of the sandbox's own kernel")
+			continue
+		}
 		want(t, b, "[ ! -e /dev/"+d+" ] && echo none", "none")
 	}
 }
@@ -70,10 +69,21 @@ func testNeighbours(t *testing.T, h Harness) {
 	want(t, b, "ps | grep '[s]leep' || true", "")
 	want(t, a, "mv /env /env2 && mkdir -p /env/x && ls -d /env2", "/env2")
 	want(t, b, "ls -d /env /env2 2>/dev/null || true", "/env")
-	ids := func(s sandbox.Sandbox) string { return strings.Fields(sh(t, s, "cat /proc/self/uid_map").out)[1] }
-	if x, y := ids(a), ids(b); x == y || x == "0" {
-		t.Errorf("root is %s and %s outside", x, y)
+	if x, y := outside(t, h, a), outside(t, h, b); x == y || x < 65536 || y < 65536 {
+		t.Errorf("root is %d and %d outside", x, y)
 	}
+}
+
+// outside gives the id that root of a sandbox has on the host.
+func outside(t *testing.T, h Harness, b sandbox.Sandbox) uint32 {
+	t.Helper()
+	sh(t, b, "touch made")
+	w, err := h.Runtime.Work(t.Context(), b.ID())
+	check(t, err)
+	defer w.Close()
+	st, err := w.Root.Lstat("made")
+	check(t, err)
+	return st.Sys().(*syscall.Stat_t).Uid
 }
 
 // There is no way out but the proxy.
@@ -86,12 +96,12 @@ func testNetwork(t *testing.T, h Harness) {
 	abstract, err := net.Listen("unix", "@"+name)
 	check(t, err)
 	defer abstract.Close()
-	want(t, b, "ls /sys/class/net", "lo")
+	want(t, b, "tail -n +3 /proc/net/dev | cut -d : -f 1", "lo")
 	want(t, b, "tail -n +2 /proc/net/route", "")
 	refused(t, b, "probe dial "+ln.Addr().String(), "connection refused")
 	refused(t, b, "probe dial 192.0.2.1:80", "network is unreachable")
 	refused(t, b, "probe abstract "+name, "connection refused")
-	want(t, b, "ls -A /sys/class/net/lo >/dev/null; ping -c 1 -W 1 127.0.0.1 >/dev/null && echo up", "up")
+	want(t, b, "ping -c 1 -W 1 127.0.0.1 >/dev/null && echo up", "up")
 }
 
 func testEgress(t *testing.T, h Harness) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"time"
 	"unsafe"
@@ -45,6 +46,12 @@ func attempt(what, arg string) error {
 		return unix.Unshare(unix.CLONE_NEWUSER)
 	case "mountns":
 		return unix.Unshare(unix.CLONE_NEWNS)
+	case "clone3":
+		return syscall(unix.SYS_CLONE3, 0, 0, 0)
+	case "kill", "tkill":
+		return signal(what, os.Args[2:])
+	case "trace":
+		return trace(arg)
 	case "open_tree":
 		root := []byte("/\x00")
 		return syscall(unix.SYS_OPEN_TREE, unix.AT_FDCWD&0xffffffff, uintptr(unsafe.Pointer(&root[0])), unix.OPEN_TREE_CLONE)
@@ -74,6 +81,43 @@ func attempt(what, arg string) error {
 		return err
 	}
 	return fmt.Errorf("no attempt %q", what)
+}
+
+// signal sends a signal, SIGKILL unless another is given, to an id that may be longer than one can be.
+func signal(call string, args []string) error {
+	id, err := strconv.ParseUint(args[0], 10, 64)
+	number := uint64(unix.SIGKILL)
+	if err == nil && len(args) > 1 {
+		number, err = strconv.ParseUint(args[1], 10, 64)
+	}
+	if err != nil {
+		return err
+	}
+	if call == "tkill" {
+		return syscall(unix.SYS_TKILL, uintptr(id), uintptr(number), 0)
+	}
+	return syscall(unix.SYS_KILL, uintptr(id), uintptr(number), 0)
+}
+
+// trace seizes a child of its own with these options of ptrace.
+func trace(options string) error {
+	n, err := strconv.ParseUint(options, 0, 32)
+	if err != nil {
+		return err
+	}
+	child := exec.Command("/bin/sleep", "60")
+	if err := child.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}()
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(child.Process.Pid), 0, uintptr(n), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func syscall(number, a, b, c uintptr) error {
