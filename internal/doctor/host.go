@@ -54,17 +54,32 @@ func programThat(name string, args ...string) func(context.Context, Config) (str
 
 func runtimeThere(ctx context.Context, c Config) (string, error) {
 	detail, err := version(ctx, c.Runtime, "--version")
+	gvisor := filepath.Base(c.Runtime) == "runsc"
+	if err == nil && gvisor {
+		err = passesFiles(ctx, c.Runtime)
+	}
 	switch {
 	case err == nil:
 		return detail, nil
-	case c.Runtime == "runsc":
-		err = mendError{err, "install gVisor's runsc from its release (Debian has no package of it), or use --runtime runc"}
+	case gvisor:
+		err = mendError{err, "install gVisor's runsc from its release (Debian 12's is too old), or use --runtime runc"}
 	case c.Runtime == "crun":
 		err = mendError{err, "apt-get install -y crun, or use --runtime runc"}
 	case c.Runtime != "runc":
 		err = mendError{err, "name a runtime that is there: --runtime runc"}
 	}
 	return "", err
+}
+
+// passesFiles asks a runsc for what those of before 2023 lack.
+func passesFiles(ctx context.Context, program string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, program, "help", "run").CombinedOutput()
+	if !strings.Contains(string(out), "-pass-fd") {
+		return errors.Join(errors.New("this runsc is too old: it cannot pass an open file to process 1"), err)
+	}
+	return nil
 }
 
 func version(ctx context.Context, name string, args ...string) (string, error) {
