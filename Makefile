@@ -34,17 +34,20 @@ quickstart: setup build ## Start a server, build an example environment, run a t
 	@scripts/quickstart.sh
 
 .PHONY: test
-test: setup build lint base ## Run every check and test; this is what CI runs
+test: setup build vet base ## Run every test on the real thing; CI runs this, and lint
 	go test $(RACE) -p 2 -timeout 20m ./...
 
 .PHONY: base
 base: ## Make the base that tests run on, once for this machine (ENPLACE_TEST_DIR, or /var/cache/enplace-test)
 	go test -count=1 -timeout 15m -run 'TestDebian$$' ./internal/base
 
-.PHONY: lint
-lint: $(LINTER) ## Check format, vet and style
+.PHONY: vet
+vet: ## Check format, and what go vet finds
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt these:"; echo "$$out"; exit 1; fi
 	go vet ./...
+
+.PHONY: lint
+lint: vet $(LINTER) ## Check style, too; the first time builds the linter
 	$(LINTER) run ./...
 
 # In a module of its own, so that what a linter needs does not choose versions for the product. Built once for its version.
