@@ -241,3 +241,12 @@ func TestArchivesAreThoseOfTheBase(t *testing.T) {
 		}
 	}
 }
+
+// Two bases that are made at once shared the cgroup of their last step, and one of them failed.
+func TestTwoBasesAtOnceHaveContainersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	one, two := &Builder{cfg: Config{Dir: "/a/base"}}, &Builder{cfg: Config{Dir: "/b/base"}}
+	if one.container() == two.container() || one.container() != (&Builder{cfg: Config{Dir: "/a/base"}}).container() {
+		t.Errorf("%s and %s", one.container(), two.container())
+	}
+}

@@ -27,8 +27,13 @@ var finishScript string
 const (
 	finishTimeout = 10 * time.Minute
 	finishOutput  = 64 << 10
-	containerID   = "enplace-base"
 )
+
+// container names the container of the last step. The runtime names its cgroup alike, so bases that are made at the same time
+// on one machine, in folders of their own, need names of their own.
+func (b *Builder) container() string {
+	return "enplace-base-" + enplace.DigestOf([]byte(b.cfg.Dir)).Hex()[:16]
+}
 
 // finish runs the last script inside the root: in a container without network, whose root is nobody on this machine. A
 // program of an image from outside is as hostile as the image.
@@ -65,7 +70,7 @@ func (b *Builder) contain(ctx context.Context, bundle string) ([]byte, error) {
 	bounded, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(bounded, program, "--root", b.state(), "run", "--bundle", bundle, containerID)
+	cmd := exec.CommandContext(bounded, program, "--root", b.state(), "run", "--bundle", bundle, b.container())
 	cmd.Stdout, cmd.Stderr = &firstBytes{w: &stdout, left: finishOutput}, &firstBytes{w: &stderr, left: finishOutput}
 	cmd.WaitDelay = 5 * time.Second
 	err = cmd.Run()
@@ -89,10 +94,10 @@ func (b *Builder) state() string { return filepath.Join(b.work(), "state") }
 // dropContainer kills and removes the container of this run or of one that was killed; none is no error.
 func (b *Builder) dropContainer(ctx context.Context) error {
 	state := b.state()
-	if _, err := os.Stat(filepath.Join(state, containerID)); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(state, b.container())); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	out, err := exec.CommandContext(ctx, b.cfg.Runtime, "--root", state, "delete", "--force", containerID).CombinedOutput()
+	out, err := exec.CommandContext(ctx, b.cfg.Runtime, "--root", state, "delete", "--force", b.container()).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("removing the container of the base: %w: %s", err, bytes.TrimSpace(out))
 	}
