@@ -15,6 +15,7 @@ const (
 	PrefixKey         = "key"
 	PrefixAudit       = "aud"
 	PrefixSandbox     = "sbx"
+	PrefixPlugin      = "plug"
 )
 
 const idAlphabet = "0123456789abcdefghjkmnpqrstvwxyz" // Crockford's base32, lower case

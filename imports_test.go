@@ -54,6 +54,9 @@ var rules = map[string]rule{
 	"internal/base": {why: "the root filesystem; a source's image is unpacked by it, and sealed by image", ours: ". durable image source/xz",
 		others: "github.com/google/go-containerregistry github.com/klauspost/compress github.com/moby/profiles/seccomp github.com/opencontainers/runtime-spec golang.org/x/sys"},
 
+	"internal/provision": {why: "brings a set onto any sandbox, a computer's or a bundle's", ours: ". guest mise sandbox"},
+	"internal/plugin":    {why: "reads hostile plugin folders into items, with and without a server", ours: ". mise"},
+
 	// Contracts name no technology.
 	"internal/sandbox": {why: "the contract speaks of the guest's commands and of images, as they are", ours: ". guest image"},
 	"internal/store":   {why: "the contract speaks of the domain alone", ours: "."},
@@ -75,6 +78,7 @@ var rules = map[string]rule{
 	"internal/source":     {why: "hostile archives and repositories", ours: ". source/xz", others: "github.com/klauspost/compress"},
 	"internal/source/xz":  {why: "reads strangers' .xz in bounded memory, for all who must", others: "github.com/ulikunitz/xz/lzma"},
 	"internal/pkgindex":   {why: "what registries say; Debian's lists come as .xz", ours: ". source/xz", others: "github.com/Masterminds/semver/v3 golang.org/x/sync pault.ag/go/debian"},
+	"internal/mise":       {why: "the one place that knows mise's configuration and answers", ours: ".", others: "github.com/pelletier/go-toml/v2"},
 	"internal/redact":     {why: "secrets out of bytes, whoever wrote them"},
 	"internal/transcript": {why: "folds and keeps a log", ours: ". durable"},
 	"internal/watch":      {why: "waiting for a change, with no knowledge of what changes"},

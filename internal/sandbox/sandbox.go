@@ -48,6 +48,10 @@ type Spec struct {
 	Egress enplace.Egress
 	Setup  Setup
 	Keep   bool // keep the working directory after Stop, until Discard
+	// Durable, when not empty, names a volume that lasts: whatever is written to the root is kept under this name beyond Stop,
+	// the server and a crash of the host, until DropDurable. It lies over the Root that it was made with, and one sandbox has it
+	// at a time. Limits.DiskMiB counts when it is made. It goes without Keep.
+	Durable string
 }
 
 // Mount is something attached below the root.
@@ -98,7 +102,7 @@ type Runtime interface {
 	DropCache(ctx context.Context, name string) error
 
 	// Recover settles what an earlier process left: every sandbox is killed, its mounts, cgroups and files removed, but for the
-	// working directories that keep asks for. Called once, before Start.
+	// working directories that keep asks for, and durable volumes. Called once, before Start.
 	Recover(ctx context.Context, keep func(id string) bool) error
 
 	// Close stops every sandbox, warm ones too.

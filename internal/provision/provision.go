@@ -1,0 +1,46 @@
+// Package provision brings a set onto a sandbox: its tools by mise, its scripts, and the shims through which commands find
+// them; then it reads back what is really there. A computer's installation and a bundle's build are the same work, done here.
+package provision
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"enplace"
+	"enplace/internal/sandbox"
+)
+
+// Box is what provision needs of a sandbox.
+type Box interface {
+	Exec(ctx context.Context, c sandbox.Command) (sandbox.Exit, error)
+}
+
+// Job is a set to bring onto a box.
+type Job struct {
+	Set enplace.Set
+
+	// Have is how the items stood when this set was last applied to this box, or restored with a bundle: what is installed by
+	// the same definition is verified, and installed again only where that fails. What was interrupted or failed is redone.
+	Have []enplace.InstalledItem
+
+	// Versions are the exact versions to install instead of those asked for, by VersionKey: those that the set's bundle has.
+	Versions map[string]string
+
+	Timeout  time.Duration               // of each script and of each installation; default enplace.DefaultScriptTimeout
+	Log      io.Writer                   // what is run and printed, as it comes; nil drops it. It is the caller's to redact
+	Redact   func(string) string         // of what goes into errors and tails; required
+	Progress func(enplace.InstalledItem) // called at each change of an item, from one goroutine; may be nil
+	Default  bool                        // the box's own set: what a shim without any hint takes
+}
+
+// Result is how the items stand, and what their tools export.
+type Result struct {
+	Items   []enplace.InstalledItem
+	Exports []string // KEY=value
+}
+
+// VersionKey names a tool of an item in Job.Versions.
+func VersionKey(scope enplace.Scope, key, tool string) string {
+	return string(scope) + " " + key + " " + tool
+}

@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"enplace"
+)
+
+// People keeps teams, people, rooms and conversations. Putting one that is there changes it and keeps its CreatedAt. A record
+// that refers to another (a room to its team, a conversation to its person, team or room) is refused with ErrNotFound when that
+// is not there.
+type People interface {
+	// PutTeam makes a team or replaces its people. Logins that are not known yet become people.
+	PutTeam(ctx context.Context, t enplace.Team) (enplace.Team, error)
+	Team(ctx context.Context, name string) (enplace.Team, error)
+	// ListTeams gives them by name.
+	ListTeams(ctx context.Context, p enplace.Page) (enplace.List[enplace.Team], error)
+	// DeleteTeam removes a team. ErrConflict while a room belongs to it or a scope's records (plugins, items, choices, egress,
+	// secrets) are its own.
+	DeleteTeam(ctx context.Context, name string) error
+
+	// PutPerson makes a person, or leaves one as is.
+	PutPerson(ctx context.Context, p enplace.Person) (enplace.Person, error)
+	Person(ctx context.Context, login string) (enplace.Person, error)
+	// ListPeople gives them by login.
+	ListPeople(ctx context.Context, p enplace.Page) (enplace.List[enplace.Person], error)
+	// DeletePerson removes a person from the teams as well. ErrConflict while a computer or a scope's records are theirs.
+	DeletePerson(ctx context.Context, login string) error
+
+	// PutRoom makes or changes a room. ErrNotFound when its team is not there.
+	PutRoom(ctx context.Context, r enplace.Room) (enplace.Room, error)
+	Room(ctx context.Context, name string) (enplace.Room, error)
+	ListRooms(ctx context.Context, p enplace.Page) (enplace.List[enplace.Room], error)
+	// DeleteRoom removes a room. ErrConflict while it has a computer.
+	DeleteRoom(ctx context.Context, name string) error
+
+	// PutConversation makes or changes a conversation. Its Computer is not kept: ComputerID says it.
+	PutConversation(ctx context.Context, c enplace.Conversation) (enplace.Conversation, error)
+	Conversation(ctx context.Context, id string) (enplace.Conversation, error)
+	ListConversations(ctx context.Context, p enplace.Page) (enplace.List[enplace.Conversation], error)
+	DeleteConversation(ctx context.Context, id string) error
+}
+
+// Plugins keeps plugins and the items that they declare.
+type Plugins interface {
+	// CreatePlugin adds a plugin with its items. ErrExists when the scope has a plugin of that name, or an item of such a key.
+	CreatePlugin(ctx context.Context, p enplace.Plugin, items []enplace.Item) error
+	Plugin(ctx context.Context, id string) (enplace.Plugin, error)
+	// ListPlugins gives those of one scope, or all for "", newest first.
+	ListPlugins(ctx context.Context, scope enplace.Scope, p enplace.Page) (enplace.List[enplace.Plugin], error)
+	// SyncPlugin reads a plugin with its items, lets change edit it and say what its items are now, and writes both. Items that
+	// are left out are removed, with the choices about them. ErrExists as for CreatePlugin.
+	SyncPlugin(ctx context.Context, id string, change func(p *enplace.Plugin, have []enplace.Item) ([]enplace.Item, error)) (enplace.Plugin, error)
+	// DeletePlugin removes a plugin with its items.
+	DeletePlugin(ctx context.Context, id string) error
+
+	// Item gives one item of a scope.
+	Item(ctx context.Context, scope enplace.Scope, key string) (enplace.Item, error)
+	// UpdateItem reads, lets change edit, and writes back Mode, Enabled, Locked and UpdatedAt.
+	UpdateItem(ctx context.Context, scope enplace.Scope, key string, change func(*enplace.Item) error) (enplace.Item, error)
+	// PutItem adds or replaces an item that came with no plugin. ErrExists when the key is a plugin's.
+	PutItem(ctx context.Context, item enplace.Item) error
+	// DeleteItem removes an item that came with no plugin; ErrConflict for one of a plugin.
+	DeleteItem(ctx context.Context, scope enplace.Scope, key string) error
+	// PutChoice sets what a scope says of a key; ChoiceInherit removes it.
+	PutChoice(ctx context.Context, c enplace.Choice, now time.Time) error
+	// PutEgress sets the policy of a scope; nil removes it.
+	PutEgress(ctx context.Context, scope enplace.Scope, e *enplace.Egress, now time.Time) error
+
+	// Declared gives, from one state of the database, what the scopes declare: items with their files, choices and policies.
+	// For no scopes: of all of them.
+	Declared(ctx context.Context, scopes []enplace.Scope) (Declared, error)
+}
+
+// Declared is what scopes declare.
+type Declared struct {
+	Items   []enplace.Item // by scope's depth, then scope, then key
+	Choices []enplace.Choice
+	Egress  map[enplace.Scope]enplace.Egress
+}
+
+// SetRecord is a set with its bundle.
+type SetRecord struct {
+	enplace.Set
+	Bundle    enplace.Bundle `json:"bundle"`
+	CreatedAt time.Time      `json:"created_at"`
+	UsedAt    time.Time      `json:"used_at"`
+	// NextRefresh is what Refresh will be in the set that takes this one's place, once it was asked for.
+	NextRefresh int `json:"next_refresh,omitempty"`
+}
+
+// Sets keeps the sets that conversations resolved to, with their bundles.
+type Sets interface {
+	// PutSet adds a set that is not known, and gives the record; one that is known is marked as used now.
+	PutSet(ctx context.Context, r SetRecord) (SetRecord, error)
+	Set(ctx context.Context, hash string) (SetRecord, error)
+	// UpdateSet reads, lets change edit, and writes back Bundle, UsedAt and NextRefresh.
+	UpdateSet(ctx context.Context, hash string, change func(*SetRecord) error) (SetRecord, error)
+	// ListSets gives them, the last used first.
+	ListSets(ctx context.Context, p enplace.Page) (enplace.List[SetRecord], error)
+	// DeleteSets forgets the sets not used since the time given that no computer has among its own, and says how many.
+	DeleteSets(ctx context.Context, before time.Time) (int, error)
+}
+
+// ComputerRecord is a computer with what only the service sees. State, Local, DiskBytes and Limits of the embedded one are as
+// they were last looked at.
+type ComputerRecord struct {
+	enplace.Computer
+	Root []enplace.Digest `json:"root"` // images that its volume lies over, fixed when it was made
+	// Reported holds the failures that a command has reported: by set and item, the attempt.
+	Reported map[string]int `json:"reported,omitempty"`
+	// Exports are the variables that the tools of each set give to commands, as KEY=value.
+	Exports map[string][]string `json:"exports,omitempty"`
+}
+
+// Computers keeps computers and their error logs.
+type Computers interface {
+	// CreateComputer adds one; ErrExists when it is there.
+	CreateComputer(ctx context.Context, c ComputerRecord) error
+	Computer(ctx context.Context, id string) (ComputerRecord, error)
+	// ListComputers gives them by id.
+	ListComputers(ctx context.Context, p enplace.Page) (enplace.List[ComputerRecord], error)
+	// UpdateComputer reads, lets change edit, and writes back all but ID and CreatedAt.
+	UpdateComputer(ctx context.Context, id string, change func(*ComputerRecord) error) (ComputerRecord, error)
+	// DeleteComputer removes one with its error log.
+	DeleteComputer(ctx context.Context, id string) error
+	// AppendComputerError adds an entry; the oldest beyond most are dropped. ErrNotFound when the computer is gone.
+	AppendComputerError(ctx context.Context, id string, e enplace.ComputerError, most int) error
+	// ListComputerErrors gives them newest first.
+	ListComputerErrors(ctx context.Context, id string, p enplace.Page) (enplace.List[enplace.ComputerError], error)
+}
+
+// SecretRecord is a value of the keychain, sealed: the store never sees what is inside.
+type SecretRecord struct {
+	enplace.Secret
+	Sealed []byte
+}
+
+// Secrets keeps the keychain.
+type Secrets interface {
+	// PutSecret adds or replaces one, keeping CreatedBy and CreatedAt.
+	PutSecret(ctx context.Context, s SecretRecord) (enplace.Secret, error)
+	// Secrets gives those of the scopes, all for none, by scope's depth, scope and name.
+	Secrets(ctx context.Context, scopes []enplace.Scope) ([]SecretRecord, error)
+	DeleteSecret(ctx context.Context, scope enplace.Scope, name string) error
+}
