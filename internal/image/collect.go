@@ -2,9 +2,12 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,63 +15,116 @@ import (
 	"enplace"
 )
 
-// Collect removes the images that keep refuses and gives their number and bytes. It never removes one that is acquired, nor
-// one that was packed, stat-ed, verified or acquired within Grace. keep is called without a lock held; an image that
-// comes into use after its answer is spared.
+// Collect removes the images that keep refuses and gives their number and the bytes of their files. It never removes one that
+// is acquired, one that was packed, stat-ed, verified or acquired within Grace, nor one that an image of the store refers to.
+// keep is called without a lock held; an image that comes into use after its answer is spared.
 func (s *Store) Collect(ctx context.Context, keep func(enplace.Digest) bool) (n int, bytes int64, err error) {
 	entries, err := os.ReadDir(s.images)
 	if err != nil {
 		return 0, 0, fmt.Errorf("collecting images: %w", err)
 	}
+	var refused []enplace.Digest
 	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return n, bytes, err
-		}
 		d := enplace.Digest("sha256:" + e.Name())
-		if d.Hex() == "" || keep(d) {
+		if d.Hex() == "" {
 			continue
 		}
-		size, err := s.remove(d)
-		if err != nil {
-			return n, bytes, fmt.Errorf("collecting image %s: %w", d, err)
+		if err := s.learn(d); err != nil {
+			return 0, 0, fmt.Errorf("collecting images: %w", err)
 		}
-		if size > 0 {
-			n++
-			bytes += size
+		if !keep(d) {
+			refused = append(refused, d)
+		}
+	}
+	// What goes may be what kept others.
+	for again := true; again; {
+		again = false
+		for i, d := range refused {
+			if err := ctx.Err(); err != nil {
+				return n, bytes, err
+			}
+			if d == "" {
+				continue
+			}
+			size, referred, err := s.remove(d)
+			if err != nil {
+				return n, bytes, fmt.Errorf("collecting image %s: %w", d, err)
+			}
+			if size > 0 {
+				n++
+				bytes += size
+				refused[i] = ""
+				again = again || referred
+			}
 		}
 	}
 	return n, bytes, nil
 }
 
-// remove removes an image that nothing uses, and gives its size; 0 when it stays.
-func (s *Store) remove(d enplace.Digest) (int64, error) {
+// learn finds out what an image refers to, without marking it as used. A damaged one is of no use, and keeps nothing.
+func (s *Store) learn(d enplace.Digest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.refers[d]; ok {
+		return nil
+	}
+	f, err := os.OpenFile(s.path(d), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NOATIME, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h, err := readHeader(f)
+	if err == nil {
+		s.refers[d] = h.images()
+	}
+	return nil
+}
+
+// isReferred says whether an image of the store reads the bytes of another. The lock is held.
+func (s *Store) isReferred(d enplace.Digest) bool {
+	for _, refers := range s.refers {
+		if slices.Contains(refers, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// remove removes an image that nothing uses, and gives its size, 0 when it stays, and whether it referred to others.
+func (s *Store) remove(d enplace.Digest) (size int64, referred bool, err error) {
 	s.mu.Lock()
 	m := s.mounts[d]
 	var st unix.Stat_t
 	if err := unix.Lstat(s.path(d), &st); err != nil {
 		s.mu.Unlock()
-		return 0, err
+		return 0, false, err
 	}
 	used := max(st.Atim.Nano(), st.Mtim.Nano())
-	if m != nil && m.refs > 0 || time.Since(time.Unix(0, used)) < s.Grace {
+	if m != nil && m.refs > 0 || time.Since(time.Unix(0, used)) < s.Grace || s.isReferred(d) {
 		s.mu.Unlock()
-		return 0, nil
+		return 0, false, nil
 	}
 	if m != nil {
 		s.forget(m)
 	}
 	delete(s.verified, d)
-	err := os.Remove(s.path(d))
+	referred = len(s.refers[d]) > 0
+	if err = os.Remove(s.path(d)); err == nil {
+		delete(s.refers, d)
+	}
 	unpacked := filepath.Join(s.tmp, "collected-"+d.Hex())
 	_ = os.Rename(filepath.Join(s.unpackedDir(), d.Hex()), unpacked) // under the lock, so that nobody acquires half of it
 	s.mu.Unlock()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if m != nil {
 		if err := m.unmount(); err != nil {
-			return st.Size, err
+			return st.Size, referred, err
 		}
 	}
-	return st.Size, os.RemoveAll(unpacked)
+	return st.Size, referred, os.RemoveAll(unpacked)
 }

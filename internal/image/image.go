@@ -1,5 +1,5 @@
 // Package image makes and mounts immutable filesystem images: EROFS files, packed deterministically, stored under the
-// SHA-256 of their bytes, verified before first use, stacked with overlayfs. It is the one place that knows of EROFS.
+// SHA-256 of their bytes, verified before first use, stacked with overlayfs. A composed image has the names and refers to other images for the bytes. It is the one place that knows of EROFS.
 package image
 
 import (
@@ -14,7 +14,8 @@ var ErrNotFound = errors.New("no such image")
 // Info is an image's name and measures.
 type Info struct {
 	Digest enplace.Digest `json:"digest"`
-	Bytes  int64          `json:"bytes"` // of the image file
+	Bytes  int64          `json:"bytes"` // that the image takes alone: its file, and what it reads in others, in whole blocks
+	Own    int64          `json:"own"`   // of the image file; less than Bytes for a composed image
 	Files  int            `json:"files"` // entries, directories included, the root not
 }
 

@@ -32,7 +32,7 @@ type Layer struct {
 	close  sync.Once
 }
 
-// Acquire verifies an image, unless this process has already, and mounts it detached, read only, nosuid and nodev. All
+// Acquire verifies an image and what it refers to, unless this process has already, and mounts it detached, read only, nosuid and nodev. All
 // layers of one image share one mount, which is part of no mount namespace and cannot outlive the process. ErrNotFound, or
 // what Verify gives.
 func (s *Store) Acquire(ctx context.Context, d enplace.Digest) (*Layer, error) {
@@ -98,15 +98,12 @@ func (m *mounted) ensure(ctx context.Context) error {
 	if m.mount != nil {
 		return nil
 	}
-	f, err := m.store.open(m.digest)
+	o, err := m.store.openVerified(ctx, m.digest)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if err := m.store.verify(ctx, m.digest, f); err != nil {
-		return err
-	}
-	mount, err := m.store.mount(ctx, m.digest, f)
+	defer o.Close()
+	mount, err := m.store.mount(ctx, m.digest, o)
 	if err != nil {
 		return fmt.Errorf("mounting image %s: %w", m.digest, err)
 	}

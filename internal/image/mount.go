@@ -53,8 +53,8 @@ func (s *Store) tryModes() mode {
 		mode  mode
 		mount func() (*os.File, error)
 	}{
-		{modeFile, func() (*os.File, error) { return mountFile(f) }},
-		{modeLoop, func() (*os.File, error) { return mountLoop(f) }},
+		{modeFile, func() (*os.File, error) { return mountFile(&opened{file: f}) }},
+		{modeLoop, func() (*os.File, error) { return mountLoop(&opened{file: f}) }},
 		{modeDirectories, func() (*os.File, error) { return cloneDir(s.tmp) }},
 	} {
 		if m, err := try.mount(); err == nil {
@@ -65,16 +65,16 @@ func (s *Store) tryModes() mode {
 	return modeNone
 }
 
-// mount gives a detached mount of the image in f, whose bytes were verified: every mode reads through the handle.
-func (s *Store) mount(ctx context.Context, d enplace.Digest, f *os.File) (*os.File, error) {
+// mount gives a detached mount of an image, whose bytes were verified: every mode reads through the handles.
+func (s *Store) mount(ctx context.Context, d enplace.Digest, o *opened) (*os.File, error) {
 	switch s.probe() {
 	case modeFile:
-		return mountFile(f)
+		return mountFile(o)
 	case modeLoop:
-		return mountLoop(f)
+		return mountLoop(o)
 	case modeDirectories:
 		dir := filepath.Join(s.unpackedDir(), d.Hex())
-		if err := s.unpackTo(ctx, f, dir); err != nil {
+		if err := s.unpackTo(ctx, o, dir); err != nil {
 			return nil, err
 		}
 		return cloneDir(dir)
@@ -85,11 +85,18 @@ func (s *Store) mount(ctx context.Context, d enplace.Digest, f *os.File) (*os.Fi
 
 const layerAttributes = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
-func mountFile(f *os.File) (*os.File, error) { return mountEROFS(procPath(f)) }
+func mountFile(o *opened) (*os.File, error) {
+	var devices []string
+	for _, f := range o.devices {
+		devices = append(devices, procPath(f))
+	}
+	return mountEROFS(procPath(o.file), devices)
+}
 
 func procPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
-func mountEROFS(source string) (*os.File, error) {
+// mountEROFS takes the devices in the order of the device table.
+func mountEROFS(source string, devices []string) (*os.File, error) {
 	c, err := newFSContext("erofs")
 	if err != nil {
 		return nil, err
@@ -97,37 +104,58 @@ func mountEROFS(source string) (*os.File, error) {
 	defer c.close()
 	c.flag("ro")
 	c.set("source", source)
+	for _, d := range devices {
+		c.set("device", d)
+	}
 	return c.mount(layerAttributes)
 }
 
-// mountLoop puts a loop device below, which the kernel frees with the mount.
-func mountLoop(f *os.File) (*os.File, error) {
+// mountLoop puts loop devices below, which the kernel frees with the mount.
+func mountLoop(o *opened) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("mounting erofs: %w", err)
 	}
 	defer control.Close()
-	for {
-		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
-		if err != nil {
-			return nil, fmt.Errorf("mounting erofs: finding a loop device: %w", err)
-		}
-		dev, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", n), os.O_RDONLY, 0)
+	source, err := newLoop(control, o.file)
+	if err != nil {
+		return nil, fmt.Errorf("mounting erofs: %w", err)
+	}
+	defer source.Close()
+	var devices []string
+	for _, f := range o.devices {
+		d, err := newLoop(control, f)
 		if err != nil {
 			return nil, fmt.Errorf("mounting erofs: %w", err)
 		}
-		defer dev.Close()
+		defer d.Close()
+		devices = append(devices, d.Name())
+	}
+	return mountEROFS(source.Name(), devices)
+}
+
+// newLoop gives a loop device that goes when nobody has it open.
+func newLoop(control, f *os.File) (*os.File, error) {
+	for {
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return nil, fmt.Errorf("finding a loop device: %w", err)
+		}
+		dev, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", n), os.O_RDONLY, 0)
+		if err != nil {
+			return nil, err
+		}
 		err = unix.IoctlLoopConfigure(int(dev.Fd()), &unix.LoopConfig{
 			Fd:   uint32(f.Fd()),
 			Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR | unix.LO_FLAGS_READ_ONLY},
 		})
-		if errors.Is(err, unix.EBUSY) { // somebody else was given the same one
-			continue
+		if err == nil {
+			return dev, nil
 		}
-		if err != nil {
-			return nil, fmt.Errorf("mounting erofs: setting up a loop device: %w", err)
+		dev.Close()
+		if !errors.Is(err, unix.EBUSY) { // somebody else was given the same one
+			return nil, fmt.Errorf("setting up a loop device: %w", err)
 		}
-		return mountEROFS(dev.Name())
 	}
 }
 

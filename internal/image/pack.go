@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/erofs/go-erofs"
 
@@ -107,10 +109,15 @@ func (s *Store) commit(d enplace.Digest, tmp *os.File) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	h, err := readHeader(tmp)
+	if err != nil {
+		return Info{}, fmt.Errorf("packing image: %w", err)
+	}
 	s.mu.Lock()
 	err = os.Rename(tmp.Name(), s.path(d))
 	if err == nil {
 		s.verified[d] = id
+		s.refers[d] = h.images()
 	}
 	s.mu.Unlock()
 	if err != nil {
@@ -125,6 +132,13 @@ func (s *Store) commit(d enplace.Digest, tmp *os.File) (Info, error) {
 func (t *tree) writeTo(f *os.File) error {
 	out := &limitedFile{f: f, w: bufio.NewWriterSize(f, 1<<20), limit: t.maxBytes}
 	w := erofs.Create(out, erofs.WithBuildTime(uint64(epoch.Unix()), 0))
+	slices.SortFunc(t.devices, func(a, b *device) int { return strings.Compare(string(a.image), string(b.image)) })
+	for _, d := range t.devices {
+		out.limit -= d.referred
+		if err := w.CopyFrom(d, erofs.MetadataOnly()); err != nil {
+			return err
+		}
+	}
 	if err := w.CopyFrom(t); err != nil {
 		return err
 	}
@@ -138,7 +152,10 @@ func (t *tree) writeTo(f *os.File) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return out.w.Flush()
+	if err := out.w.Flush(); err != nil {
+		return err
+	}
+	return writeTable(f, t.devices)
 }
 
 // limitedFile buffers the writer's many small writes and refuses the byte after the limit.

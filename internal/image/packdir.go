@@ -31,17 +31,27 @@ type DirOptions struct {
 // The content may be hostile and may change meanwhile: no link is followed, and nothing but regular files is opened.
 // Errors are those of Pack.
 func (s *Store) PackDir(ctx context.Context, dir string, o DirOptions) (Info, error) {
+	w, err := s.readDir(ctx, dir, o)
+	if err != nil {
+		return Info{}, err
+	}
+	defer w.close()
+	return s.write(w.tree)
+}
+
+// readDir gathers what is in a directory. The walker is to be closed when the files were read.
+func (s *Store) readDir(ctx context.Context, dir string, o DirOptions) (*walker, error) {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return Info{}, fmt.Errorf("packing %s: %w", dir, err)
+		return nil, fmt.Errorf("packing %s: %w", dir, err)
 	}
-	defer unix.Close(root)
 	w := &walker{tree: s.newTree(ctx), root: root, options: o}
 	w.tree.open = w.open
 	if err := w.walk(); err != nil {
-		return Info{}, fmt.Errorf("packing %s: %w", dir, err)
+		w.close()
+		return nil, fmt.Errorf("packing %s: %w", dir, err)
 	}
-	return s.write(w.tree)
+	return w, nil
 }
 
 // walker gathers a tree by handle: every path is opened below the root with openat2, which refuses links in any part of it,
@@ -51,6 +61,8 @@ type walker struct {
 	root    int
 	options DirOptions
 }
+
+func (w *walker) close() { unix.Close(w.root) }
 
 // beneath opens p below the root. O_NONBLOCK is for whatever took the place of a file: opening a FIFO would wait for ever.
 func (w *walker) beneath(p string, flags uint64) (*os.File, error) {

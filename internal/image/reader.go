@@ -16,20 +16,16 @@ import (
 // FS opens an image for reading without mounting it, after verifying it as Acquire does. FileInfo.Sys is a *Stat and links
 // are read with fs.ReadLink; Open follows links, as seen from the image's root. The closer is closed last.
 func (s *Store) FS(ctx context.Context, d enplace.Digest) (fs.FS, io.Closer, error) {
-	f, err := s.open(d)
+	o, err := s.openVerified(ctx, d)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.verify(ctx, d, f); err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	r, err := newReader(f)
+	r, err := newReader(o)
 	if err != nil {
-		f.Close()
+		o.Close()
 		return nil, nil, fmt.Errorf("reading image %s: %w", d, err)
 	}
-	return r, f, nil
+	return r, o, nil
 }
 
 // reader is go-erofs's, with our *Stat.
@@ -41,8 +37,12 @@ type reader struct {
 	}
 }
 
-func newReader(f *os.File) (*reader, error) {
-	img, err := erofs.Open(zeroTail{f})
+func newReader(o *opened) (*reader, error) {
+	var devices []io.ReaderAt
+	for _, f := range o.devices {
+		devices = append(devices, f)
+	}
+	img, err := erofs.Open(zeroTail{o.file}, erofs.WithExtraDevices(devices...))
 	if err != nil {
 		return nil, err
 	}

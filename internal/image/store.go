@@ -3,7 +3,6 @@ package image
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +42,7 @@ type Store struct {
 	mounts   map[enplace.Digest]*mounted
 	idle     []*mounted // mounted, not acquired; the longest idle first
 	verified map[enplace.Digest]identity
+	refers   map[enplace.Digest][]enplace.Digest // of the images made here, and of all since the first Collect
 
 	modeOnce sync.Once
 	mode     mode
@@ -66,6 +66,7 @@ func Open(dir string) (*Store, error) {
 		MaxBytes: DefaultMaxBytes, MaxFiles: DefaultMaxFiles, Grace: DefaultGrace,
 		dir: dir, images: filepath.Join(dir, "sha256"), tmp: filepath.Join(dir, "tmp"),
 		mounts: map[enplace.Digest]*mounted{}, verified: map[enplace.Digest]identity{},
+		refers: map[enplace.Digest][]enplace.Digest{},
 	}
 	if err := s.settle(); err != nil {
 		return nil, fmt.Errorf("opening image store: %w", err)
@@ -177,34 +178,31 @@ func (s *Store) touch(d enplace.Digest) {
 		[]unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_OMIT}}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// Where the superblock of an EROFS file counts its inodes: 8 bytes, little-endian.
-const inodeCountOffset = 1024 + 16
-
 func infoOf(d enplace.Digest, f *os.File) (Info, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return Info{}, fmt.Errorf("reading image: %w", err)
 	}
-	var count [8]byte
-	if _, err := f.ReadAt(count[:], inodeCountOffset); err != nil {
+	h, err := readHeader(f)
+	if err != nil {
 		return Info{}, damaged(d).WithCause(err)
 	}
-	return Info{Digest: d, Bytes: st.Size(), Files: int(binary.LittleEndian.Uint64(count[:])) - 1}, nil
+	return Info{Digest: d, Bytes: st.Size() + h.referred(), Own: st.Size(), Files: h.files}, nil
 }
 
 func damaged(d enplace.Digest) *enplace.Error {
 	return enplace.Errorf(enplace.KindUnavailable, "image %s is damaged on disk and was not used; build it again, or restore the file from a backup", d)
 }
 
-// Verify hashes an image and gives an enplace.Error of kind internal when the bytes are not those of the digest. A success
-// is remembered until the process ends, for as long as the file is the same one. ErrNotFound as in Stat.
+// Verify hashes an image and the images that it refers to, and gives an enplace.Error of kind unavailable when the bytes are not
+// those of the digest, or one that it refers to is missing. A success is remembered until the process ends, for as long as the
+// file is the same one. ErrNotFound as in Stat.
 func (s *Store) Verify(ctx context.Context, d enplace.Digest) error {
-	f, err := s.open(d)
+	o, err := s.openVerified(ctx, d)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	return s.verify(ctx, d, f)
+	return o.Close()
 }
 
 func (s *Store) verify(ctx context.Context, d enplace.Digest, f *os.File) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"strings"
 	"time"
@@ -36,8 +37,9 @@ type tree struct {
 	maxBytes int64
 	maxFiles int
 
-	nodes map[string]*node
-	bytes int64
+	nodes   map[string]*node
+	bytes   int64
+	devices []*device // that files lie in, in no order
 }
 
 func (s *Store) newTree(ctx context.Context) *tree {
@@ -50,7 +52,12 @@ type node struct {
 	mode     fs.FileMode
 	size     int64
 	stat     Stat
-	children []fs.DirEntry
+	children []fs.DirEntry // without files that lie in a device
+
+	// Of a file of an image: where to read it, and where its bytes are when they are not to be copied.
+	from   fs.FS
+	device *device
+	offset int64
 }
 
 func (n *node) Name() string               { return n.name }
@@ -70,6 +77,29 @@ func (n *node) Sys() any {
 		}
 	}
 	return st
+}
+
+// DataRange tells the writer where a file lies in the device that it is reading.
+func (n *node) DataRange() []erofs.DataRange {
+	return []erofs.DataRange{{Offset: n.offset, Size: n.size}}
+}
+
+func (n *node) isWhiteout() bool {
+	return n.mode.Type() == fs.ModeDevice|fs.ModeCharDevice && n.stat.Rdev == 0
+}
+
+func (n *node) isOpaque() bool { return string(n.stat.Xattrs[xattrOpaque]) == "y" }
+
+// mergeOver makes a folder what is seen of it over another: opaque towards all that is below both, if one of them is.
+func (n *node) mergeOver(under *node) {
+	if n.isOpaque() || !under.isOpaque() {
+		return
+	}
+	n.stat.Xattrs = maps.Clone(n.stat.Xattrs)
+	if n.stat.Xattrs == nil {
+		n.stat.Xattrs = map[string][]byte{}
+	}
+	n.stat.Xattrs[xattrOpaque] = []byte("y")
 }
 
 // newEncodeDev gives a device number in the 32 bits that the kernel reads from an inode.
@@ -100,7 +130,15 @@ func (t *tree) add(p string, n *node) error {
 		if parent == nil || !parent.IsDir() {
 			return enplace.Invalidf("%q is not in a folder of the tree; it cannot be packed", p)
 		}
-		parent.children = append(parent.children, n)
+		if n.device == nil {
+			parent.children = append(parent.children, n)
+		}
+	}
+	if d := n.device; d != nil {
+		if len(d.files) == 0 {
+			t.devices = append(t.devices, d)
+		}
+		d.add(p, n)
 	}
 	t.nodes[p] = n
 	return nil

@@ -17,11 +17,11 @@ func (s *Store) unpackedDir() string { return filepath.Join(s.dir, "unpacked") }
 // unpackTo writes a verified image out as a directory, for kernels without EROFS. Unpacked directories are not trusted
 // beyond the process that made them, since nothing tells whether their bytes are still those of the digest: Open removes
 // them. The caller sees to it that one image is unpacked by one goroutine at a time.
-func (s *Store) unpackTo(ctx context.Context, f *os.File, dir string) error {
+func (s *Store) unpackTo(ctx context.Context, o *opened, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return nil
 	}
-	img, err := newReader(f)
+	img, err := newReader(o)
 	if err != nil {
 		return err
 	}
