@@ -25,7 +25,7 @@ var rules = map[string]rule{
 	".": {why: "the domain: rules and words that outlive every technology, so the standard library alone"},
 
 	// Programs wire, and are the one place that may know of every part.
-	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task build server " +
+	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task build clone server " +
 		"sandbox sandbox/oci store store/sqlite blob blob/dir durable image egress pkgindex source redact transcript watch",
 		others: "github.com/spf13/cobra github.com/spf13/pflag github.com/prometheus/client_golang golang.org/x/crypto golang.org/x/sys golang.org/x/term"},
 	"cmd/enplace-guest": {why: "is in every sandbox: small, and pinned by TestGuestLinks", ours: "guest"},
@@ -45,12 +45,13 @@ var rules = map[string]rule{
 	// Capabilities: permission checks and records of change are theirs, and every door leads through them. They know contracts
 	// and never an adapter, and not each other.
 	"internal/project": {why: "environments: tree, packages, builds into versions",
-		ours: ". access audit base blob build image pkgindex redact sandbox source store transcript watch", others: "github.com/pelletier/go-toml/v2"},
+		ours: ". access audit base blob build clone image pkgindex redact sandbox source store transcript watch", others: "github.com/pelletier/go-toml/v2"},
 	"internal/task": {why: "harnesses and tasks",
 		ours: ". access audit base blob build image redact sandbox source store transcript watch", others: "golang.org/x/sys"},
 	"internal/access": {why: "who may do what; keys are records, and their making is recorded", ours: ". audit store"},
 	"internal/audit":  {why: "the record of every change; whoever keeps it is given to it", ours: "."},
 	"internal/build":  {why: "runs steps for any capability and keeps images", ours: ". blob image redact sandbox store transcript watch"},
+	"internal/clone":  {why: "fetches repositories in sandboxes, for any capability", ours: ". sandbox source"},
 	"internal/base": {why: "the root filesystem; a source's image is unpacked by it, and sealed by image", ours: ". durable image source/xz",
 		others: "github.com/google/go-containerregistry github.com/klauspost/compress github.com/moby/profiles/seccomp github.com/opencontainers/runtime-spec golang.org/x/sys"},
 

@@ -19,6 +19,7 @@ import (
 	"enplace/internal/audit"
 	"enplace/internal/base"
 	"enplace/internal/blob/dir"
+	"enplace/internal/clone"
 	"enplace/internal/durable"
 	"enplace/internal/egress"
 	"enplace/internal/image"
@@ -171,10 +172,18 @@ func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store
 		return err
 	}
 	secrets := redact.New()
+	git := clone.New(clone.Config{
+		Runtime: a.runtime, Egress: enplace.Egress{Policy: enplace.EgressOpen}, AllowHTTP: o.gitHTTP, Logger: a.log, Now: time.Now,
+		Base: func() (enplace.Digest, bool) {
+			b, ok := a.baseNow()
+			return b.Digest, ok
+		},
+	})
 	a.projects = project.New(project.Config{
 		Store: a.store, Blobs: blobs, Images: images, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: time.Now,
 		Index:  pkgindex.New(o.base.index(filepath.Join(a.data, "pkgindex"), a.base.Archives(), proxy)),
-		LogDir: filepath.Join(a.data, "logs", "builds"), Scratch: scratch, Workers: o.workers, BuildLimits: o.buildLimits, BuildEgress: build, GitHTTP: o.gitHTTP,
+		LogDir: filepath.Join(a.data, "logs", "builds"), Scratch: scratch, Workers: o.workers, BuildLimits: o.buildLimits, BuildEgress: build, Git: git,
+		CollectEvery: o.collectEvery, StepRetention: o.stepKeep,
 		Registries: project.Registries{PyPI: o.base.pypi, NPM: o.base.npm, PythonMirror: o.pythonMirror, PythonList: o.pythonList},
 	})
 	a.tasks = task.New(task.Config{

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"enplace"
 	"enplace/internal/access"
-	"enplace/internal/sandbox"
 	"enplace/internal/source"
 	"enplace/internal/store"
 )
@@ -17,12 +15,6 @@ import (
 type ImportOptions struct {
 	Merge bool // keep what the import does not bring; else it is removed
 }
-
-// gitDeadline bounds a git import.
-const gitDeadline = 10 * time.Minute
-
-// gitsAtOnce bounds the git imports under way: each has a sandbox, beside those of tasks and builds.
-const gitsAtOnce = 8
 
 // ImportArchive replaces the tree by an archive, or merges it in. The format is found out by the first bytes.
 func (s *Service) ImportArchive(ctx context.Context, c enplace.Caller, id string, archive io.Reader, o ImportOptions) (enplace.ImportReport, error) {
@@ -39,47 +31,10 @@ func (s *Service) ImportGit(ctx context.Context, c enplace.Caller, id string, g 
 	if _, err := s.load(ctx, c, access.Write, id); err != nil {
 		return enplace.ImportReport{}, err
 	}
-	opts := source.GitOptions{AllowHTTP: s.cfg.GitHTTP}
-	if err := source.CheckGit(g, opts); err != nil {
+	if err := s.cfg.Git.Check(g); err != nil {
 		return enplace.ImportReport{}, err
 	}
-	b, ok := s.cfg.Base()
-	if !ok {
-		return enplace.ImportReport{}, noBase()
-	}
-	select {
-	case s.gits <- struct{}{}:
-		defer func() { <-s.gits }()
-	default:
-		return enplace.ImportReport{}, enplace.Errorf(enplace.KindBusy, "%d repositories are being imported, the limit; try again in a moment", gitsAtOnce)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, gitDeadline, enplace.Errorf(enplace.KindUpstream, "the repository did not arrive within %s; try again, or import an archive of it", gitDeadline))
-	defer cancel()
-	now := s.cfg.Now()
-	box, err := s.cfg.Runtime.Start(ctx, sandbox.Spec{
-		ID: enplace.NewID("git", now), Root: []enplace.Digest{b.Digest},
-		Limits: enplace.Limits{DiskMiB: enplace.DefaultTaskLimits.DiskMiB}.Or(enplace.DefaultTaskLimits), Egress: s.cfg.GitEgress,
-	})
-	if err != nil {
-		return enplace.ImportReport{}, fmt.Errorf("starting the sandbox of a git import: %w", err)
-	}
-	defer func() {
-		if err := box.Stop(context.WithoutCancel(ctx)); err != nil {
-			s.cfg.Logger.Error("stopping the sandbox of a git import", "err", err)
-		}
-	}()
-	run := func(ctx context.Context, argv, env []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-		exit, err := box.Exec(ctx, sandbox.Command{Argv: argv, Env: append(sandbox.BaseEnv(), env...), Dir: enplace.WorkDir,
-			Stdin: stdin, Stdout: stdout, Stderr: stderr})
-		return exit.Code, err
-	}
-	report, err := s.importTree(ctx, c, id, o, "git", func(k source.Sink) (source.Result, error) {
-		return source.Git(ctx, run, g, k, opts)
-	})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
-	}
-	return report, err
+	return s.importTree(ctx, c, id, o, "git", func(k source.Sink) (source.Result, error) { return s.cfg.Git.Fetch(ctx, g, k) })
 }
 
 // importTree reads a source into blobs, and then changes the tree in one transaction, or not at all.

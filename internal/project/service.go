@@ -8,6 +8,7 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"enplace/internal/base"
 	"enplace/internal/blob"
 	"enplace/internal/build"
+	"enplace/internal/clone"
 	"enplace/internal/image"
 	"enplace/internal/pkgindex"
 	"enplace/internal/redact"
@@ -43,6 +45,7 @@ type Config struct {
 	Images  *image.Store
 	Runtime sandbox.Runtime
 	Index   *pkgindex.Index
+	Git     *clone.Cloner
 	Base    func() (base.Base, bool) // the base that builds start from; false while it is being made
 	Audit   *audit.Log
 	Redact  *redact.Redactor
@@ -53,11 +56,18 @@ type Config struct {
 
 	Registries  Registries     // defaults: the public ones
 	BuildEgress enplace.Egress // what builds may reach unless their environment says; default open
-	GitEgress   enplace.Egress // what git imports may reach; default open
-	GitHTTP     bool           // also take http:// git URLs, for a host inside the site
 	Workers     int            // builds at once; default 2
 	BuildLimits enplace.Limits // default enplace.DefaultBuildLimits
+
+	CollectEvery  time.Duration // default DefaultCollectEvery
+	StepRetention time.Duration // how long a step's result that no build used is kept; default DefaultStepRetention
 }
+
+// Defaults of a Config.
+const (
+	DefaultCollectEvery  = time.Hour
+	DefaultStepRetention = 30 * 24 * time.Hour
+)
 
 // Registries are where packages come from, when not from the public registries.
 type Registries struct {
@@ -71,7 +81,6 @@ type Registries struct {
 type Service struct {
 	cfg   Config
 	queue *build.Queue
-	gits  chan struct{} // holds one for each git import under way
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 }
@@ -81,10 +90,9 @@ func New(cfg Config) *Service {
 	if cfg.BuildEgress.Policy == "" {
 		cfg.BuildEgress.Policy = enplace.EgressOpen
 	}
-	if cfg.GitEgress.Policy == "" {
-		cfg.GitEgress.Policy = enplace.EgressOpen
-	}
-	s := &Service{cfg: cfg, gits: make(chan struct{}, gitsAtOnce)}
+	cfg.CollectEvery = cmp.Or(cfg.CollectEvery, DefaultCollectEvery)
+	cfg.StepRetention = cmp.Or(cfg.StepRetention, DefaultStepRetention)
+	s := &Service{cfg: cfg}
 	s.queue = build.New(build.Config{
 		Store: cfg.Store, Runtime: cfg.Runtime, Images: cfg.Images, Dir: cfg.LogDir, Recipe: s.recipe, Redact: cfg.Redact,
 		Logger: cfg.Logger, Now: cfg.Now, Workers: cfg.Workers, Limits: cfg.BuildLimits,
