@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"enplace/internal/guest"
 )
 
 // ProxyAddress is where the guest listens for HTTP proxy requests inside every sandbox.
@@ -13,7 +15,7 @@ const ProxyAddress = "127.0.0.1:3128"
 const CAPath = "/run/enplace/ca.crt"
 
 // GuestPath is the guest inside every sandbox: process 1, and the target of the links that are its shims.
-const GuestPath = "/run/enplace/guest"
+const GuestPath = guest.Path
 
 // EgressSocket is the host's proxy inside every sandbox, which the guest forwards to.
 const EgressSocket = "/run/enplace/egress.sock"
