@@ -17,6 +17,7 @@ import (
 
 	"enplace"
 	"enplace/internal/durable"
+	"enplace/internal/project"
 	"enplace/internal/sandbox/oci"
 	"enplace/internal/server"
 )
@@ -39,6 +40,8 @@ type serveOptions struct {
 	buildLimits  enplace.Limits
 	maxTasks     int
 	retention    time.Duration
+	stepKeep     time.Duration
+	collectEvery time.Duration
 	spareDisk    int
 	pool         int
 	logFormat    string
@@ -85,6 +88,8 @@ DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
 	f.IntVar(&o.maxTasks, "tasks", 400, "tasks at once; more wait")
 	f.IntVar(&o.spareDisk, "disk-spare", 1024, "MiB of the disk that are kept free: below them no task, build or import starts")
 	f.DurationVar(&o.retention, "retention", enplace.DefaultTaskRetention, "how long logs and files of ended tasks are kept")
+	f.DurationVar(&o.stepKeep, "step-retention", project.DefaultStepRetention, "how long results of build steps are kept that no version and no build uses")
+	f.DurationVar(&o.collectEvery, "collect-every", project.DefaultCollectEvery, "how often what nothing needs any more is removed")
 	f.IntVar(&o.pool, "pool", 8, "sandboxes held ready for each root, at most")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	f.Float64Var(&o.quota.PerSecond, "key-rate", server.DefaultQuota.PerSecond, "requests a second that one key may send")
@@ -101,6 +106,9 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	}
 	if err := oci.OwnMounts(); err != nil {
 		return err
+	}
+	if o.collectEvery <= 0 || o.stepKeep <= 0 || o.retention <= 0 {
+		return useError{errors.New("--collect-every, --step-retention and --retention take a time above zero, such as 1h")}
 	}
 	logger, err := newLogger(c, o.logFormat)
 	if err != nil {

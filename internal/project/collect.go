@@ -11,9 +11,7 @@ import (
 )
 
 const (
-	stepRetention = 30 * 24 * time.Hour // of a step's result that no build used
-	blobGrace     = 6 * time.Hour       // before a blob that nothing names is taken for garbage: an import may be on its way
-	collectEvery  = time.Hour
+	blobGrace = 6 * time.Hour // before a blob that nothing names is taken for garbage: an import may be on its way
 )
 
 // Collected says what a collection removed.
@@ -28,7 +26,7 @@ func (s *Service) Collect(ctx context.Context) (Collected, error) {
 	var done Collected
 	var err error
 	now := s.cfg.Now()
-	if done.Steps, err = s.cfg.Store.PruneSteps(ctx, now.Add(-stepRetention)); err != nil {
+	if done.Steps, err = s.cfg.Store.PruneSteps(ctx, now.Add(-s.cfg.StepRetention)); err != nil {
 		return done, fmt.Errorf("pruning the step cache: %w", err)
 	}
 	if err := s.sweepDeleted(ctx); err != nil {
@@ -100,7 +98,7 @@ func (s *Service) blobsInUse(ctx context.Context) (map[enplace.Digest]bool, erro
 
 // collectLoop collects now and then until ctx ends.
 func (s *Service) collectLoop(ctx context.Context) {
-	tick := time.NewTicker(collectEvery)
+	tick := time.NewTicker(s.cfg.CollectEvery)
 	defer tick.Stop()
 	for {
 		select {
