@@ -178,17 +178,19 @@ type Layer struct {
 	Run func(ctx context.Context, sh *Shell) (findings any, err error)
 	// Capture is the path whose writable layer becomes the image; empty for none.
 	Capture string
-	// Exclude refuses paths of it; nil refuses none.
+	// Below, where it is set, is asked when the layer is run, and gives an image that lies below what Run writes at Capture, under
+	// whatever Spec mounts there. The image that the layer gives has it in it.
+	Below func(ctx context.Context) (enplace.Digest, error)
+	// Exclude refuses paths of what was written; nil refuses none. It is asked of every path while the layer is captured.
 	Exclude func(path string) bool
 }
 
 // Layer gives the result of a layer, from the step cache or by running it. Findings are decoded into found, a pointer or nil.
 func (r *Run) Layer(ctx context.Context, l Layer, found any) (store.StepResult, Outcome, error) {
-	raw, err := json.Marshal(l.Key)
+	hash, err := hashKey(l.Key)
 	if err != nil {
 		return store.StepResult{}, "", fmt.Errorf("encoding the key of a layer: %w", err)
 	}
-	hash := string(enplace.DigestOf(raw))
 	res, err := r.cached(ctx, hash)
 	outcome := Cached
 	if errors.Is(err, store.ErrNotFound) {
@@ -219,18 +221,81 @@ func (r *Run) cached(ctx context.Context, hash string) (store.StepResult, error)
 	return res, nil
 }
 
-func (r *Run) runLayer(ctx context.Context, l Layer, hash string) (store.StepResult, error) {
+func hashKey(key any) (string, error) {
+	raw, err := json.Marshal(key)
+	return string(enplace.DigestOf(raw)), err
+}
+
+// Remember keeps a value, as JSON, beside the results of layers: under a key of the same kind, and for as long. It keeps no image.
+func (r *Run) Remember(ctx context.Context, key, value any) error {
+	hash, err := hashKey(key)
+	if err != nil {
+		return fmt.Errorf("encoding what a value is kept by: %w", err)
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encoding a value to keep: %w", err)
+	}
+	return r.q.cfg.Store.PutStep(ctx, hash, store.StepResult{Data: data}, r.q.cfg.Now())
+}
+
+// Recall gives what was last remembered under the key, and false where nothing was.
+func (r *Run) Recall(ctx context.Context, key, into any) (bool, error) {
+	hash, err := hashKey(key)
+	if err != nil {
+		return false, fmt.Errorf("encoding what a value is kept by: %w", err)
+	}
+	res, err := r.q.cfg.Store.CachedStep(ctx, hash, r.q.cfg.Now())
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, json.Unmarshal(res.Data, into)
+}
+
+// startBox starts the sandbox of a layer, with the image that lies below at the bottom of what is captured.
+func (r *Run) startBox(ctx context.Context, l *Layer) (box sandbox.Sandbox, below enplace.Digest, err error) {
+	if l.Below != nil {
+		if below, err = l.Below(ctx); err != nil {
+			return nil, "", err
+		}
+		l.Spec.Mounts = slices.Clone(l.Spec.Mounts)
+		for i := range l.Spec.Mounts {
+			if m := &l.Spec.Mounts[i]; m.Path == l.Capture {
+				m.Images = append([]enplace.Digest{below}, m.Images...)
+			}
+		}
+	}
 	r.boxes++
 	l.Spec.ID = fmt.Sprintf("build_%s_%d_%d", r.Environment, r.N, r.boxes)
 	l.Spec.Limits = l.Spec.Limits.Or(r.q.cfg.Limits)
-	box, err := r.q.cfg.Runtime.Start(ctx, l.Spec)
+	if box, err = r.q.cfg.Runtime.Start(ctx, l.Spec); err != nil {
+		return nil, "", fmt.Errorf("starting the sandbox of a step: %w", err)
+	}
+	return box, below, nil
+}
+
+func (r *Run) stopBox(ctx context.Context, box sandbox.Sandbox) {
+	if err := box.Stop(context.WithoutCancel(ctx)); err != nil {
+		r.q.cfg.Logger.Error("stopping the sandbox of a step", "sandbox", box.ID(), "err", err)
+	}
+}
+
+// runLayer runs a layer in a sandbox of its own. One that has done its work is stopped behind the step's end, as what it wrote to
+// its cache may take a while to reach the disk; whoever needs that cache waits for it, and so does Close.
+func (r *Run) runLayer(ctx context.Context, l Layer, hash string) (res store.StepResult, err error) {
+	box, below, err := r.startBox(ctx, &l)
 	if err != nil {
-		return store.StepResult{}, fmt.Errorf("starting the sandbox of a step: %w", err)
+		return store.StepResult{}, err
 	}
 	defer func() {
-		if err := box.Stop(context.WithoutCancel(ctx)); err != nil {
-			r.q.cfg.Logger.Error("stopping the sandbox of a step", "sandbox", box.ID(), "err", err)
+		if err != nil {
+			r.stopBox(ctx, box)
+			return
 		}
+		r.q.done.Go(func() { r.stopBox(ctx, box) })
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -246,12 +311,11 @@ func (r *Run) runLayer(ctx context.Context, l Layer, hash string) (store.StepRes
 	if err != nil {
 		return store.StepResult{}, err
 	}
-	var res store.StepResult
 	if res.Data, err = json.Marshal(findings); err != nil {
 		return store.StepResult{}, fmt.Errorf("encoding the findings of a layer: %w", err)
 	}
 	if l.Capture != "" {
-		info, err := box.Capture(ctx, l.Capture, l.Exclude)
+		info, err := box.Capture(ctx, l.Capture, below, l.Exclude)
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause
 		}

@@ -122,9 +122,10 @@ type Sandbox interface {
 	Dial(ctx context.Context) (net.Conn, error)
 
 	// Capture kills every process but the guest, packs what was written over the images at the path ("/" or a writable mount's)
-	// into an image, with whiteouts for what was removed, and ids as the sandbox saw them. Paths relative to it that exclude
-	// refuses are left out.
-	Capture(ctx context.Context, path string, exclude func(path string) bool) (image.Info, error)
+	// into an image, with whiteouts for what was removed, and ids as the sandbox saw them. Paths relative to it that
+	// exclude refuses are left out. With below, an image of the store, the image is both: that one, whose bytes are referred
+	// to and not copied, and what was written over it; whiteouts have removed what they name. The errors of image.Compose.
+	Capture(ctx context.Context, path string, below enplace.Digest, exclude func(path string) bool) (image.Info, error)
 
 	// Written measures what was written over the images at the path, by its immediate folders at the depth given.
 	Written(ctx context.Context, path string, depth int) (map[string]int64, error)

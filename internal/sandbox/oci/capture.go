@@ -29,7 +29,7 @@ func (c *container) upper(path string) (string, error) {
 
 // Capture packs what was written at the path. Everything but the guest is killed first, and the sandbox is frozen meanwhile, so
 // that what is packed is what was there at one moment.
-func (c *container) Capture(ctx context.Context, path string, exclude func(string) bool) (image.Info, error) {
+func (c *container) Capture(ctx context.Context, path string, below enplace.Digest, exclude func(string) bool) (image.Info, error) {
 	ctx, release, err := c.use(ctx)
 	if err != nil {
 		return image.Info{}, err
@@ -49,7 +49,12 @@ func (c *container) Capture(ctx context.Context, path string, exclude func(strin
 	if path == "/" {
 		exclude = c.exceptMachinery(exclude)
 	}
-	info, err := c.r.images.PackDir(ctx, upper, image.DirOptions{Exclude: exclude, IDBase: c.idBase})
+	var info image.Info
+	if options := (image.DirOptions{Exclude: exclude, IDBase: c.idBase}); below != "" {
+		info, err = c.r.images.Compose(ctx, []image.Part{{Image: below}}, upper, options)
+	} else {
+		info, err = c.r.images.PackDir(ctx, upper, options)
+	}
 	if err != nil {
 		return image.Info{}, fmt.Errorf("capturing %s: %w", path, c.stopped(err))
 	}

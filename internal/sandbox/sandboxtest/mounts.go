@@ -55,22 +55,27 @@ func testStacked(t *testing.T, h Harness) {
 		mkdir bin && echo '#!/bin/sh' > bin/run && chmod 4755 bin/run && chown 33:44 dir/new && echo done`, "done")
 	list := "cd /env/p && find . | sort | xargs stat -c '%n %F %a %u %g' && cat kept dir/new && readlink link"
 	before := sh(t, b, list)
-	info, err := b.Capture(t.Context(), "/env/p", func(path string) bool { return path == "bin" })
+	exclude := func(path string) bool { return path == "bin" }
+	info, err := b.Capture(t.Context(), "/env/p", "", exclude)
+	check(t, err)
+	whole, err := b.Capture(t.Context(), "/env/p", lower, exclude)
 	check(t, err)
 	// The sandbox goes on after it.
 	want(t, b, "echo more > /env/p/more; cat /env/p/more", "more")
 
-	s := h.Spec("stacked-read")
-	s.Mounts = []sandbox.Mount{{Path: "/env/p", Images: []enplace.Digest{lower, info.Digest}}}
-	after := sh(t, h.Start(t, s), list)
 	var kept []string
 	for line := range strings.Lines(before.out) {
 		if !strings.HasPrefix(line, "./bin") {
 			kept = append(kept, line)
 		}
 	}
-	if w := strings.Join(kept, ""); after.out != w || after.Code != 0 {
-		t.Errorf("stacked again:\n%s%s\nwant:\n%s", after.out, after.err, w)
+	for name, images := range map[string][]enplace.Digest{"stacked-read": {lower, info.Digest}, "stacked-whole": {whole.Digest}} {
+		s := h.Spec(name)
+		s.Mounts = []sandbox.Mount{{Path: "/env/p", Images: images}}
+		after := sh(t, h.Start(t, s), list)
+		if w := strings.Join(kept, ""); after.out != w || after.Code != 0 {
+			t.Errorf("%s:\n%s%s\nwant:\n%s", name, after.out, after.err, w)
+		}
 	}
 }
 
@@ -89,10 +94,10 @@ func testWritable(t *testing.T, h Harness) {
 	_, err = b.Written(t.Context(), "/env/other", 1)
 	wantKind(t, err, enplace.KindInvalid)
 	exclude := func(path string) bool { return path == "clock" }
-	first, err := b.Capture(t.Context(), "/env/new", exclude)
+	first, err := b.Capture(t.Context(), "/env/new", "", exclude)
 	check(t, err)
 	want(t, b, "ps | grep -c '[d]ate' || true", "0")
-	second, err := b.Capture(t.Context(), "/env/new", exclude)
+	second, err := b.Capture(t.Context(), "/env/new", "", exclude)
 	check(t, err)
 	if first != second {
 		t.Errorf("captured twice: %v and %v", first, second)
@@ -111,7 +116,7 @@ func testCaptureRoot(t *testing.T, h Harness) {
 	if w := map[string]int64{"usr/bin": 5, "opt/it": 2}; !maps.Equal(sizes, w) {
 		t.Errorf("Written: %v, want %v", sizes, w)
 	}
-	info, err := b.Capture(t.Context(), "/", nil)
+	info, err := b.Capture(t.Context(), "/", "", nil)
 	check(t, err)
 	fsys, closer, err := h.Images.FS(t.Context(), info.Digest)
 	check(t, err)

@@ -93,7 +93,7 @@ func testStop(t *testing.T, h Harness) {
 	wantIs(t, err, sandbox.ErrStopped)
 	_, err = b.Stats(t.Context())
 	wantIs(t, err, sandbox.ErrStopped)
-	_, err = b.Capture(t.Context(), "/", nil)
+	_, err = b.Capture(t.Context(), "/", "", nil)
 	wantIs(t, err, sandbox.ErrStopped)
 	stop(t, b)
 	_, err = h.Runtime.Get("stop")
