@@ -1,13 +1,14 @@
-// Package store keeps the records of the service: environments and their trees, builds, versions, harnesses, tasks, keys,
-// the audit, and what makes requests idempotent. Rules live in the capabilities above; a store persists. The contract is
+// Package store keeps the records of the service: environments and their trees, builds, versions, harnesses, tasks, people
+// and what their scopes declare, sets, computers, the keychain, keys, the audit, and what makes requests idempotent. Rules live in the capabilities above; a store persists. The contract is
 // here, split by aggregate, with no word of any dialect; adapters stand below it, and every adapter runs storetest.
 //
 // Every method is safe for concurrent use. What a method acknowledged survives a crash. A method either does all it says
 // or nothing. A callback runs inside the transaction, may be called again when the database asks for a retry, and must not
 // call the store. Times are passed in, so that one request has one time; they are kept to the microsecond and given in UTC.
 //
-// ErrNotFound is the answer for a record that is not there, and for anything of an environment that is not. A list is
-// paged by a cursor of the adapter's; one that it did not make is an *enplace.Error of kind malformed.
+// ErrNotFound is the answer for a record that is not there, for anything of an environment that is not, and for what is put
+// into the scope of a team or person that is not. A list is paged by a cursor of the adapter's; one that it did not make is an
+// *enplace.Error of kind malformed.
 package store
 
 import (
@@ -34,6 +35,11 @@ type Store interface {
 	StepCache
 	Harnesses
 	Tasks
+	People
+	Plugins
+	Sets
+	Computers
+	Secrets
 	Keys
 	Audit
 	Idempotency
@@ -151,8 +157,9 @@ type Versions interface {
 	ActivateVersion(ctx context.Context, environment string, n int, expect *int, now time.Time) error
 	// DeleteVersion removes one that is not active; ErrConflict when it is.
 	DeleteVersion(ctx context.Context, environment string, n int) error
-	// ImageDigests calls each with the digest of every image that a version, a task that has not ended, or the step cache
-	// still needs, bases included.
+	// ImageDigests calls each with the digest of every image that a version, a task that has not ended, the step cache, the
+	// bundle of a set, or a computer's root still needs, bases of versions and tasks included. All are from one state of the
+	// database. A digest may come more than once.
 	ImageDigests(ctx context.Context, each func(enplace.Digest)) error
 }
 

@@ -11,46 +11,53 @@ import (
 // that refers to another (a room to its team, a conversation to its person, team or room) is refused with ErrNotFound when that
 // is not there.
 type People interface {
-	// PutTeam makes a team or replaces its people. Logins that are not known yet become people.
+	// PutTeam makes a team or replaces its people. Logins that are not known yet become people, at the team's UpdatedAt.
 	PutTeam(ctx context.Context, t enplace.Team) (enplace.Team, error)
 	Team(ctx context.Context, name string) (enplace.Team, error)
 	// ListTeams gives them by name.
 	ListTeams(ctx context.Context, p enplace.Page) (enplace.List[enplace.Team], error)
 	// DeleteTeam removes a team. ErrConflict while a room belongs to it or a scope's records (plugins, items, choices, egress,
-	// secrets) are its own.
+	// secrets) are its own. A conversation that named it names none then.
 	DeleteTeam(ctx context.Context, name string) error
 
-	// PutPerson makes a person, or leaves one as is.
+	// PutPerson makes a person, or leaves one as is. Teams is not written: it is those of PutTeam.
 	PutPerson(ctx context.Context, p enplace.Person) (enplace.Person, error)
 	Person(ctx context.Context, login string) (enplace.Person, error)
 	// ListPeople gives them by login.
 	ListPeople(ctx context.Context, p enplace.Page) (enplace.List[enplace.Person], error)
-	// DeletePerson removes a person from the teams as well. ErrConflict while a computer or a scope's records are theirs.
+	// DeletePerson removes a person, from the teams as well, with their direct conversations. ErrConflict while a computer or a
+	// scope's records are theirs.
 	DeletePerson(ctx context.Context, login string) error
 
 	// PutRoom makes or changes a room. ErrNotFound when its team is not there.
 	PutRoom(ctx context.Context, r enplace.Room) (enplace.Room, error)
 	Room(ctx context.Context, name string) (enplace.Room, error)
+	// ListRooms gives them by name.
 	ListRooms(ctx context.Context, p enplace.Page) (enplace.List[enplace.Room], error)
-	// DeleteRoom removes a room. ErrConflict while it has a computer.
+	// DeleteRoom removes a room with its conversations. ErrConflict while it has a computer.
 	DeleteRoom(ctx context.Context, name string) error
 
 	// PutConversation makes or changes a conversation. Its Computer is not kept: ComputerID says it.
 	PutConversation(ctx context.Context, c enplace.Conversation) (enplace.Conversation, error)
 	Conversation(ctx context.Context, id string) (enplace.Conversation, error)
+	// ListConversations gives them by id.
 	ListConversations(ctx context.Context, p enplace.Page) (enplace.List[enplace.Conversation], error)
 	DeleteConversation(ctx context.Context, id string) error
 }
 
-// Plugins keeps plugins and the items that they declare.
+// Plugins keeps plugins and the items that they declare, and what else scopes declare. A choice lives as long as an item that
+// it can be about: one of that key of the scope itself, of the organisation, or of a team that the person is in. Whatever
+// removes the last such item removes the choice, so that a later item of the same key starts with none.
 type Plugins interface {
-	// CreatePlugin adds a plugin with its items. ErrExists when the scope has a plugin of that name, or an item of such a key.
+	// CreatePlugin adds a plugin with its items, whose Scope and Plugin are the plugin's; its Items are their keys, in order.
+	// ErrExists when the scope has a plugin of that name, or an item of such a key, or a key comes twice.
 	CreatePlugin(ctx context.Context, p enplace.Plugin, items []enplace.Item) error
 	Plugin(ctx context.Context, id string) (enplace.Plugin, error)
 	// ListPlugins gives those of one scope, or all for "", newest first.
 	ListPlugins(ctx context.Context, scope enplace.Scope, p enplace.Page) (enplace.List[enplace.Plugin], error)
 	// SyncPlugin reads a plugin with its items, lets change edit it and say what its items are now, and writes both. Items that
-	// are left out are removed, with the choices about them. ErrExists as for CreatePlugin.
+	// are left out are removed, with the choices about them. ErrExists as for CreatePlugin. ID, Scope and CreatedAt stay. Items
+	// that come back as they were, UpdatedAt included, are no change for DeclaredAt.
 	SyncPlugin(ctx context.Context, id string, change func(p *enplace.Plugin, have []enplace.Item) ([]enplace.Item, error)) (enplace.Plugin, error)
 	// DeletePlugin removes a plugin with its items.
 	DeletePlugin(ctx context.Context, id string) error
@@ -63,7 +70,8 @@ type Plugins interface {
 	PutItem(ctx context.Context, item enplace.Item) error
 	// DeleteItem removes an item that came with no plugin; ErrConflict for one of a plugin.
 	DeleteItem(ctx context.Context, scope enplace.Scope, key string) error
-	// PutChoice sets what a scope says of a key; ChoiceInherit removes it.
+	// PutChoice sets what a scope says of a key; ChoiceInherit removes it. ErrNotFound when there is no item of that key that it
+	// can be about.
 	PutChoice(ctx context.Context, c enplace.Choice, now time.Time) error
 	// PutEgress sets the policy of a scope; nil removes it.
 	PutEgress(ctx context.Context, scope enplace.Scope, e *enplace.Egress, now time.Time) error
@@ -71,13 +79,17 @@ type Plugins interface {
 	// Declared gives, from one state of the database, what the scopes declare: items with their files, choices and policies.
 	// For no scopes: of all of them.
 	Declared(ctx context.Context, scopes []enplace.Scope) (Declared, error)
+	// DeclaredAt gives a counter that every change of items, choices, egress and people of teams raises, in the transaction that
+	// makes it. While it is the At of what Declared gave, that still holds. It is one small read.
+	DeclaredAt(ctx context.Context) (int64, error)
 }
 
 // Declared is what scopes declare.
 type Declared struct {
-	Items   []enplace.Item // by scope's depth, then scope, then key
-	Choices []enplace.Choice
+	Items   []enplace.Item   // by scope's depth, then scope, then key
+	Choices []enplace.Choice // likewise
 	Egress  map[enplace.Scope]enplace.Egress
+	At      int64 // DeclaredAt of that state
 }
 
 // SetRecord is a set with its bundle.
@@ -92,7 +104,7 @@ type SetRecord struct {
 
 // Sets keeps the sets that conversations resolved to, with their bundles.
 type Sets interface {
-	// PutSet adds a set that is not known, and gives the record; one that is known is marked as used now.
+	// PutSet adds a set that is not known, and gives the record; of one that is known it sets UsedAt alone.
 	PutSet(ctx context.Context, r SetRecord) (SetRecord, error)
 	Set(ctx context.Context, hash string) (SetRecord, error)
 	// UpdateSet reads, lets change edit, and writes back Bundle, UsedAt and NextRefresh.
@@ -116,7 +128,7 @@ type ComputerRecord struct {
 
 // Computers keeps computers and their error logs.
 type Computers interface {
-	// CreateComputer adds one; ErrExists when it is there.
+	// CreateComputer adds one; ErrExists when it is there, ErrNotFound when the person or room of its id is not.
 	CreateComputer(ctx context.Context, c ComputerRecord) error
 	Computer(ctx context.Context, id string) (ComputerRecord, error)
 	// ListComputers gives them by id.

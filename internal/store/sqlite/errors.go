@@ -34,6 +34,15 @@ func translate(err error) error {
 	return err
 }
 
+// unneeded is some for a deletion, which gives ErrConflict where other records refer to the one that was to go.
+func unneeded(n int64, err error) error {
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code() == lib.SQLITE_CONSTRAINT_FOREIGNKEY {
+		return store.ErrConflict
+	}
+	return some(n, err)
+}
+
 // one translates the error of a query for one row.
 func one[T any](row T, err error) (T, error) { return row, translate(err) }
 

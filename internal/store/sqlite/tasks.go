@@ -15,9 +15,7 @@ func taskRecord(row string) (r store.TaskRecord, err error) {
 
 // stored gives a task's times as the store keeps them.
 func stored(r store.TaskRecord) store.TaskRecord {
-	r.CreatedAt = fromMicros(micros(r.CreatedAt))
-	r.StartedAt = fromMicrosPtr(microsPtr(r.StartedAt))
-	r.EndedAt = fromMicrosPtr(microsPtr(r.EndedAt))
+	r.CreatedAt, r.StartedAt, r.EndedAt = kept(r.CreatedAt), keptPtr(r.StartedAt), keptPtr(r.EndedAt)
 	return r
 }
 

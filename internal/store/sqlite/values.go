@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -31,6 +32,14 @@ func fromMicrosPtr(us *int64) *time.Time {
 	t := fromMicros(*us)
 	return &t
 }
+
+// kept is a time as it comes out of a column, for those that stand in nested values.
+func kept(t time.Time) time.Time { return fromMicros(micros(t)) }
+
+func keptPtr(t *time.Time) *time.Time { return fromMicrosPtr(microsPtr(t)) }
+
+// nullable gives NULL for "": a column that refers to another record holds its name or nothing.
+func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
 
 func intPtr(n *int64) *int {
 	if n == nil {
@@ -81,6 +90,12 @@ func newestN(p enplace.Page) (int64, error) {
 	n := int64(math.MaxInt64)
 	err := store.ParseCursor(p.Cursor, &n)
 	return n, err
+}
+
+// following reads the cursor of a list by name.
+func following(p enplace.Page) (after string, err error) {
+	err = store.ParseCursor(p.Cursor, &after)
+	return after, err
 }
 
 func fetch(p enplace.Page) int32 { return int32(store.Fetch(p)) }

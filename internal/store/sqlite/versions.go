@@ -130,12 +130,34 @@ func (s *Store) ImageDigests(ctx context.Context, each func(enplace.Digest)) err
 				return err
 			}
 		}
-		steps, err := q.StepImages(ctx)
-		for _, d := range steps {
-			each(enplace.Digest(d))
+		for _, query := range []func(context.Context) ([]string, error){q.StepImages, q.SetImages} {
+			images, err := query(ctx)
+			if err != nil {
+				return err
+			}
+			for _, d := range images {
+				each(enplace.Digest(d))
+			}
 		}
-		return err
+		return imagesOfComputers(ctx, q, each)
 	})
+}
+
+func imagesOfComputers(ctx context.Context, q *db.Queries, each func(enplace.Digest)) error {
+	roots, err := q.Roots(ctx)
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		var images []enplace.Digest
+		if err := decode(root, &images); err != nil {
+			return err
+		}
+		for _, d := range images {
+			each(d)
+		}
+	}
+	return nil
 }
 
 // images is what ImageDigests reads of a manifest, whose packages are many.

@@ -30,17 +30,38 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.answerRequestStmt, err = db.PrepareContext(ctx, answerRequest); err != nil {
 		return nil, fmt.Errorf("error preparing query AnswerRequest: %w", err)
 	}
+	if q.choicesBetweenStmt, err = db.PrepareContext(ctx, choicesBetween); err != nil {
+		return nil, fmt.Errorf("error preparing query ChoicesBetween: %w", err)
+	}
 	if q.claimBuildStmt, err = db.PrepareContext(ctx, claimBuild); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimBuild: %w", err)
 	}
 	if q.claimRequestStmt, err = db.PrepareContext(ctx, claimRequest); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimRequest: %w", err)
 	}
+	if q.clearComputerSetsStmt, err = db.PrepareContext(ctx, clearComputerSets); err != nil {
+		return nil, fmt.Errorf("error preparing query ClearComputerSets: %w", err)
+	}
+	if q.clearTeamStmt, err = db.PrepareContext(ctx, clearTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ClearTeam: %w", err)
+	}
 	if q.clearTreeStmt, err = db.PrepareContext(ctx, clearTree); err != nil {
 		return nil, fmt.Errorf("error preparing query ClearTree: %w", err)
 	}
+	if q.declaredAtStmt, err = db.PrepareContext(ctx, declaredAt); err != nil {
+		return nil, fmt.Errorf("error preparing query DeclaredAt: %w", err)
+	}
 	if q.deleteBelowStmt, err = db.PrepareContext(ctx, deleteBelow); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteBelow: %w", err)
+	}
+	if q.deleteChoiceStmt, err = db.PrepareContext(ctx, deleteChoice); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteChoice: %w", err)
+	}
+	if q.deleteComputerStmt, err = db.PrepareContext(ctx, deleteComputer); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteComputer: %w", err)
+	}
+	if q.deleteConversationStmt, err = db.PrepareContext(ctx, deleteConversation); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteConversation: %w", err)
 	}
 	if q.deleteEntryStmt, err = db.PrepareContext(ctx, deleteEntry); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteEntry: %w", err)
@@ -51,8 +72,41 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteHarnessStmt, err = db.PrepareContext(ctx, deleteHarness); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteHarness: %w", err)
 	}
+	if q.deleteItemStmt, err = db.PrepareContext(ctx, deleteItem); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteItem: %w", err)
+	}
+	if q.deletePersonStmt, err = db.PrepareContext(ctx, deletePerson); err != nil {
+		return nil, fmt.Errorf("error preparing query DeletePerson: %w", err)
+	}
+	if q.deletePluginStmt, err = db.PrepareContext(ctx, deletePlugin); err != nil {
+		return nil, fmt.Errorf("error preparing query DeletePlugin: %w", err)
+	}
+	if q.deletePolicyStmt, err = db.PrepareContext(ctx, deletePolicy); err != nil {
+		return nil, fmt.Errorf("error preparing query DeletePolicy: %w", err)
+	}
+	if q.deleteRoomStmt, err = db.PrepareContext(ctx, deleteRoom); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteRoom: %w", err)
+	}
+	if q.deleteScopeStmt, err = db.PrepareContext(ctx, deleteScope); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteScope: %w", err)
+	}
+	if q.deleteSecretStmt, err = db.PrepareContext(ctx, deleteSecret); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteSecret: %w", err)
+	}
+	if q.deleteSetsStmt, err = db.PrepareContext(ctx, deleteSets); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteSets: %w", err)
+	}
+	if q.deleteTeamStmt, err = db.PrepareContext(ctx, deleteTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteTeam: %w", err)
+	}
 	if q.deleteVersionStmt, err = db.PrepareContext(ctx, deleteVersion); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteVersion: %w", err)
+	}
+	if q.dropChoicesStmt, err = db.PrepareContext(ctx, dropChoices); err != nil {
+		return nil, fmt.Errorf("error preparing query DropChoices: %w", err)
+	}
+	if q.dropComputerErrorsStmt, err = db.PrepareContext(ctx, dropComputerErrors); err != nil {
+		return nil, fmt.Errorf("error preparing query DropComputerErrors: %w", err)
 	}
 	if q.endBuildStmt, err = db.PrepareContext(ctx, endBuild); err != nil {
 		return nil, fmt.Errorf("error preparing query EndBuild: %w", err)
@@ -69,6 +123,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getBuildStmt, err = db.PrepareContext(ctx, getBuild); err != nil {
 		return nil, fmt.Errorf("error preparing query GetBuild: %w", err)
 	}
+	if q.getComputerStmt, err = db.PrepareContext(ctx, getComputer); err != nil {
+		return nil, fmt.Errorf("error preparing query GetComputer: %w", err)
+	}
+	if q.getConversationStmt, err = db.PrepareContext(ctx, getConversation); err != nil {
+		return nil, fmt.Errorf("error preparing query GetConversation: %w", err)
+	}
 	if q.getEntryStmt, err = db.PrepareContext(ctx, getEntry); err != nil {
 		return nil, fmt.Errorf("error preparing query GetEntry: %w", err)
 	}
@@ -81,11 +141,26 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getInputStmt, err = db.PrepareContext(ctx, getInput); err != nil {
 		return nil, fmt.Errorf("error preparing query GetInput: %w", err)
 	}
+	if q.getItemStmt, err = db.PrepareContext(ctx, getItem); err != nil {
+		return nil, fmt.Errorf("error preparing query GetItem: %w", err)
+	}
 	if q.getKeyByHashStmt, err = db.PrepareContext(ctx, getKeyByHash); err != nil {
 		return nil, fmt.Errorf("error preparing query GetKeyByHash: %w", err)
 	}
+	if q.getPersonStmt, err = db.PrepareContext(ctx, getPerson); err != nil {
+		return nil, fmt.Errorf("error preparing query GetPerson: %w", err)
+	}
+	if q.getPluginStmt, err = db.PrepareContext(ctx, getPlugin); err != nil {
+		return nil, fmt.Errorf("error preparing query GetPlugin: %w", err)
+	}
 	if q.getRequestStmt, err = db.PrepareContext(ctx, getRequest); err != nil {
 		return nil, fmt.Errorf("error preparing query GetRequest: %w", err)
+	}
+	if q.getRoomStmt, err = db.PrepareContext(ctx, getRoom); err != nil {
+		return nil, fmt.Errorf("error preparing query GetRoom: %w", err)
+	}
+	if q.getSetStmt, err = db.PrepareContext(ctx, getSet); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSet: %w", err)
 	}
 	if q.getSettingStmt, err = db.PrepareContext(ctx, getSetting); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSetting: %w", err)
@@ -95,6 +170,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getTaskStmt, err = db.PrepareContext(ctx, getTask); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTask: %w", err)
+	}
+	if q.getTeamStmt, err = db.PrepareContext(ctx, getTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetTeam: %w", err)
 	}
 	if q.getVersionStmt, err = db.PrepareContext(ctx, getVersion); err != nil {
 		return nil, fmt.Errorf("error preparing query GetVersion: %w", err)
@@ -108,6 +186,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertBuildStmt, err = db.PrepareContext(ctx, insertBuild); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertBuild: %w", err)
 	}
+	if q.insertComputerStmt, err = db.PrepareContext(ctx, insertComputer); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertComputer: %w", err)
+	}
+	if q.insertComputerErrorStmt, err = db.PrepareContext(ctx, insertComputerError); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertComputerError: %w", err)
+	}
+	if q.insertComputerSetStmt, err = db.PrepareContext(ctx, insertComputerSet); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertComputerSet: %w", err)
+	}
 	if q.insertEntryStmt, err = db.PrepareContext(ctx, insertEntry); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertEntry: %w", err)
 	}
@@ -120,14 +207,38 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertInputStmt, err = db.PrepareContext(ctx, insertInput); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertInput: %w", err)
 	}
+	if q.insertItemStmt, err = db.PrepareContext(ctx, insertItem); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertItem: %w", err)
+	}
 	if q.insertKeyStmt, err = db.PrepareContext(ctx, insertKey); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertKey: %w", err)
+	}
+	if q.insertMemberStmt, err = db.PrepareContext(ctx, insertMember); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertMember: %w", err)
+	}
+	if q.insertPersonStmt, err = db.PrepareContext(ctx, insertPerson); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertPerson: %w", err)
+	}
+	if q.insertPluginStmt, err = db.PrepareContext(ctx, insertPlugin); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertPlugin: %w", err)
+	}
+	if q.insertScopeStmt, err = db.PrepareContext(ctx, insertScope); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertScope: %w", err)
 	}
 	if q.insertTaskStmt, err = db.PrepareContext(ctx, insertTask); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertTask: %w", err)
 	}
 	if q.insertVersionStmt, err = db.PrepareContext(ctx, insertVersion); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertVersion: %w", err)
+	}
+	if q.itemsBetweenStmt, err = db.PrepareContext(ctx, itemsBetween); err != nil {
+		return nil, fmt.Errorf("error preparing query ItemsBetween: %w", err)
+	}
+	if q.itemsOfPluginStmt, err = db.PrepareContext(ctx, itemsOfPlugin); err != nil {
+		return nil, fmt.Errorf("error preparing query ItemsOfPlugin: %w", err)
+	}
+	if q.keysOfPluginStmt, err = db.PrepareContext(ctx, keysOfPlugin); err != nil {
+		return nil, fmt.Errorf("error preparing query KeysOfPlugin: %w", err)
 	}
 	if q.listAuditStmt, err = db.PrepareContext(ctx, listAudit); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAudit: %w", err)
@@ -137,6 +248,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listBuildsStmt, err = db.PrepareContext(ctx, listBuilds); err != nil {
 		return nil, fmt.Errorf("error preparing query ListBuilds: %w", err)
+	}
+	if q.listComputerErrorsStmt, err = db.PrepareContext(ctx, listComputerErrors); err != nil {
+		return nil, fmt.Errorf("error preparing query ListComputerErrors: %w", err)
+	}
+	if q.listComputersStmt, err = db.PrepareContext(ctx, listComputers); err != nil {
+		return nil, fmt.Errorf("error preparing query ListComputers: %w", err)
+	}
+	if q.listConversationsStmt, err = db.PrepareContext(ctx, listConversations); err != nil {
+		return nil, fmt.Errorf("error preparing query ListConversations: %w", err)
 	}
 	if q.listEnvironmentsStmt, err = db.PrepareContext(ctx, listEnvironments); err != nil {
 		return nil, fmt.Errorf("error preparing query ListEnvironments: %w", err)
@@ -150,11 +270,26 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listKeysStmt, err = db.PrepareContext(ctx, listKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query ListKeys: %w", err)
 	}
+	if q.listPeopleStmt, err = db.PrepareContext(ctx, listPeople); err != nil {
+		return nil, fmt.Errorf("error preparing query ListPeople: %w", err)
+	}
+	if q.listPluginsStmt, err = db.PrepareContext(ctx, listPlugins); err != nil {
+		return nil, fmt.Errorf("error preparing query ListPlugins: %w", err)
+	}
 	if q.listQueuedTasksStmt, err = db.PrepareContext(ctx, listQueuedTasks); err != nil {
 		return nil, fmt.Errorf("error preparing query ListQueuedTasks: %w", err)
 	}
+	if q.listRoomsStmt, err = db.PrepareContext(ctx, listRooms); err != nil {
+		return nil, fmt.Errorf("error preparing query ListRooms: %w", err)
+	}
+	if q.listSetsStmt, err = db.PrepareContext(ctx, listSets); err != nil {
+		return nil, fmt.Errorf("error preparing query ListSets: %w", err)
+	}
 	if q.listTasksStmt, err = db.PrepareContext(ctx, listTasks); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTasks: %w", err)
+	}
+	if q.listTeamsStmt, err = db.PrepareContext(ctx, listTeams); err != nil {
+		return nil, fmt.Errorf("error preparing query ListTeams: %w", err)
 	}
 	if q.listTreeStmt, err = db.PrepareContext(ctx, listTree); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTree: %w", err)
@@ -171,11 +306,44 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.nextBuildStmt, err = db.PrepareContext(ctx, nextBuild); err != nil {
 		return nil, fmt.Errorf("error preparing query NextBuild: %w", err)
 	}
+	if q.nextComputerErrorStmt, err = db.PrepareContext(ctx, nextComputerError); err != nil {
+		return nil, fmt.Errorf("error preparing query NextComputerError: %w", err)
+	}
 	if q.nextVersionStmt, err = db.PrepareContext(ctx, nextVersion); err != nil {
 		return nil, fmt.Errorf("error preparing query NextVersion: %w", err)
 	}
+	if q.offerItemStmt, err = db.PrepareContext(ctx, offerItem); err != nil {
+		return nil, fmt.Errorf("error preparing query OfferItem: %w", err)
+	}
+	if q.peopleOfStmt, err = db.PrepareContext(ctx, peopleOf); err != nil {
+		return nil, fmt.Errorf("error preparing query PeopleOf: %w", err)
+	}
+	if q.policiesBetweenStmt, err = db.PrepareContext(ctx, policiesBetween); err != nil {
+		return nil, fmt.Errorf("error preparing query PoliciesBetween: %w", err)
+	}
 	if q.pruneStepsStmt, err = db.PrepareContext(ctx, pruneSteps); err != nil {
 		return nil, fmt.Errorf("error preparing query PruneSteps: %w", err)
+	}
+	if q.putChoiceStmt, err = db.PrepareContext(ctx, putChoice); err != nil {
+		return nil, fmt.Errorf("error preparing query PutChoice: %w", err)
+	}
+	if q.putConversationStmt, err = db.PrepareContext(ctx, putConversation); err != nil {
+		return nil, fmt.Errorf("error preparing query PutConversation: %w", err)
+	}
+	if q.putItemStmt, err = db.PrepareContext(ctx, putItem); err != nil {
+		return nil, fmt.Errorf("error preparing query PutItem: %w", err)
+	}
+	if q.putPolicyStmt, err = db.PrepareContext(ctx, putPolicy); err != nil {
+		return nil, fmt.Errorf("error preparing query PutPolicy: %w", err)
+	}
+	if q.putRoomStmt, err = db.PrepareContext(ctx, putRoom); err != nil {
+		return nil, fmt.Errorf("error preparing query PutRoom: %w", err)
+	}
+	if q.putSecretStmt, err = db.PrepareContext(ctx, putSecret); err != nil {
+		return nil, fmt.Errorf("error preparing query PutSecret: %w", err)
+	}
+	if q.putSetStmt, err = db.PrepareContext(ctx, putSet); err != nil {
+		return nil, fmt.Errorf("error preparing query PutSet: %w", err)
 	}
 	if q.putSettingStmt, err = db.PrepareContext(ctx, putSetting); err != nil {
 		return nil, fmt.Errorf("error preparing query PutSetting: %w", err)
@@ -183,8 +351,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.putStepStmt, err = db.PrepareContext(ctx, putStep); err != nil {
 		return nil, fmt.Errorf("error preparing query PutStep: %w", err)
 	}
+	if q.putTeamStmt, err = db.PrepareContext(ctx, putTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query PutTeam: %w", err)
+	}
+	if q.raiseDeclaredStmt, err = db.PrepareContext(ctx, raiseDeclared); err != nil {
+		return nil, fmt.Errorf("error preparing query RaiseDeclared: %w", err)
+	}
+	if q.readsKeyStmt, err = db.PrepareContext(ctx, readsKey); err != nil {
+		return nil, fmt.Errorf("error preparing query ReadsKey: %w", err)
+	}
 	if q.renewBuildStmt, err = db.PrepareContext(ctx, renewBuild); err != nil {
 		return nil, fmt.Errorf("error preparing query RenewBuild: %w", err)
+	}
+	if q.replaceItemStmt, err = db.PrepareContext(ctx, replaceItem); err != nil {
+		return nil, fmt.Errorf("error preparing query ReplaceItem: %w", err)
 	}
 	if q.requestCancelStmt, err = db.PrepareContext(ctx, requestCancel); err != nil {
 		return nil, fmt.Errorf("error preparing query RequestCancel: %w", err)
@@ -192,11 +372,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.revokeKeyStmt, err = db.PrepareContext(ctx, revokeKey); err != nil {
 		return nil, fmt.Errorf("error preparing query RevokeKey: %w", err)
 	}
+	if q.rootsStmt, err = db.PrepareContext(ctx, roots); err != nil {
+		return nil, fmt.Errorf("error preparing query Roots: %w", err)
+	}
 	if q.runningBuildsStmt, err = db.PrepareContext(ctx, runningBuilds); err != nil {
 		return nil, fmt.Errorf("error preparing query RunningBuilds: %w", err)
 	}
+	if q.secretsBetweenStmt, err = db.PrepareContext(ctx, secretsBetween); err != nil {
+		return nil, fmt.Errorf("error preparing query SecretsBetween: %w", err)
+	}
 	if q.setActiveStmt, err = db.PrepareContext(ctx, setActive); err != nil {
 		return nil, fmt.Errorf("error preparing query SetActive: %w", err)
+	}
+	if q.setImagesStmt, err = db.PrepareContext(ctx, setImages); err != nil {
+		return nil, fmt.Errorf("error preparing query SetImages: %w", err)
 	}
 	if q.setProgressStmt, err = db.PrepareContext(ctx, setProgress); err != nil {
 		return nil, fmt.Errorf("error preparing query SetProgress: %w", err)
@@ -213,6 +402,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.swapActiveStmt, err = db.PrepareContext(ctx, swapActive); err != nil {
 		return nil, fmt.Errorf("error preparing query SwapActive: %w", err)
 	}
+	if q.teamsOfStmt, err = db.PrepareContext(ctx, teamsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query TeamsOf: %w", err)
+	}
 	if q.touchKeyStmt, err = db.PrepareContext(ctx, touchKey); err != nil {
 		return nil, fmt.Errorf("error preparing query TouchKey: %w", err)
 	}
@@ -225,8 +417,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.unfinishedTasksStmt, err = db.PrepareContext(ctx, unfinishedTasks); err != nil {
 		return nil, fmt.Errorf("error preparing query UnfinishedTasks: %w", err)
 	}
+	if q.updateComputerStmt, err = db.PrepareContext(ctx, updateComputer); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdateComputer: %w", err)
+	}
 	if q.updateEnvironmentStmt, err = db.PrepareContext(ctx, updateEnvironment); err != nil {
 		return nil, fmt.Errorf("error preparing query UpdateEnvironment: %w", err)
+	}
+	if q.updatePluginStmt, err = db.PrepareContext(ctx, updatePlugin); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdatePlugin: %w", err)
+	}
+	if q.updateSetStmt, err = db.PrepareContext(ctx, updateSet); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdateSet: %w", err)
 	}
 	if q.updateTaskStmt, err = db.PrepareContext(ctx, updateTask); err != nil {
 		return nil, fmt.Errorf("error preparing query UpdateTask: %w", err)
@@ -246,6 +447,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing answerRequestStmt: %w", cerr)
 		}
 	}
+	if q.choicesBetweenStmt != nil {
+		if cerr := q.choicesBetweenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing choicesBetweenStmt: %w", cerr)
+		}
+	}
 	if q.claimBuildStmt != nil {
 		if cerr := q.claimBuildStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing claimBuildStmt: %w", cerr)
@@ -256,14 +462,44 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing claimRequestStmt: %w", cerr)
 		}
 	}
+	if q.clearComputerSetsStmt != nil {
+		if cerr := q.clearComputerSetsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing clearComputerSetsStmt: %w", cerr)
+		}
+	}
+	if q.clearTeamStmt != nil {
+		if cerr := q.clearTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing clearTeamStmt: %w", cerr)
+		}
+	}
 	if q.clearTreeStmt != nil {
 		if cerr := q.clearTreeStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing clearTreeStmt: %w", cerr)
 		}
 	}
+	if q.declaredAtStmt != nil {
+		if cerr := q.declaredAtStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing declaredAtStmt: %w", cerr)
+		}
+	}
 	if q.deleteBelowStmt != nil {
 		if cerr := q.deleteBelowStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteBelowStmt: %w", cerr)
+		}
+	}
+	if q.deleteChoiceStmt != nil {
+		if cerr := q.deleteChoiceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteChoiceStmt: %w", cerr)
+		}
+	}
+	if q.deleteComputerStmt != nil {
+		if cerr := q.deleteComputerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteComputerStmt: %w", cerr)
+		}
+	}
+	if q.deleteConversationStmt != nil {
+		if cerr := q.deleteConversationStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteConversationStmt: %w", cerr)
 		}
 	}
 	if q.deleteEntryStmt != nil {
@@ -281,9 +517,64 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteHarnessStmt: %w", cerr)
 		}
 	}
+	if q.deleteItemStmt != nil {
+		if cerr := q.deleteItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteItemStmt: %w", cerr)
+		}
+	}
+	if q.deletePersonStmt != nil {
+		if cerr := q.deletePersonStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deletePersonStmt: %w", cerr)
+		}
+	}
+	if q.deletePluginStmt != nil {
+		if cerr := q.deletePluginStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deletePluginStmt: %w", cerr)
+		}
+	}
+	if q.deletePolicyStmt != nil {
+		if cerr := q.deletePolicyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deletePolicyStmt: %w", cerr)
+		}
+	}
+	if q.deleteRoomStmt != nil {
+		if cerr := q.deleteRoomStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteRoomStmt: %w", cerr)
+		}
+	}
+	if q.deleteScopeStmt != nil {
+		if cerr := q.deleteScopeStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteScopeStmt: %w", cerr)
+		}
+	}
+	if q.deleteSecretStmt != nil {
+		if cerr := q.deleteSecretStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteSecretStmt: %w", cerr)
+		}
+	}
+	if q.deleteSetsStmt != nil {
+		if cerr := q.deleteSetsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteSetsStmt: %w", cerr)
+		}
+	}
+	if q.deleteTeamStmt != nil {
+		if cerr := q.deleteTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteTeamStmt: %w", cerr)
+		}
+	}
 	if q.deleteVersionStmt != nil {
 		if cerr := q.deleteVersionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteVersionStmt: %w", cerr)
+		}
+	}
+	if q.dropChoicesStmt != nil {
+		if cerr := q.dropChoicesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropChoicesStmt: %w", cerr)
+		}
+	}
+	if q.dropComputerErrorsStmt != nil {
+		if cerr := q.dropComputerErrorsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing dropComputerErrorsStmt: %w", cerr)
 		}
 	}
 	if q.endBuildStmt != nil {
@@ -311,6 +602,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getBuildStmt: %w", cerr)
 		}
 	}
+	if q.getComputerStmt != nil {
+		if cerr := q.getComputerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getComputerStmt: %w", cerr)
+		}
+	}
+	if q.getConversationStmt != nil {
+		if cerr := q.getConversationStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getConversationStmt: %w", cerr)
+		}
+	}
 	if q.getEntryStmt != nil {
 		if cerr := q.getEntryStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getEntryStmt: %w", cerr)
@@ -331,14 +632,39 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getInputStmt: %w", cerr)
 		}
 	}
+	if q.getItemStmt != nil {
+		if cerr := q.getItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getItemStmt: %w", cerr)
+		}
+	}
 	if q.getKeyByHashStmt != nil {
 		if cerr := q.getKeyByHashStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getKeyByHashStmt: %w", cerr)
 		}
 	}
+	if q.getPersonStmt != nil {
+		if cerr := q.getPersonStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getPersonStmt: %w", cerr)
+		}
+	}
+	if q.getPluginStmt != nil {
+		if cerr := q.getPluginStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getPluginStmt: %w", cerr)
+		}
+	}
 	if q.getRequestStmt != nil {
 		if cerr := q.getRequestStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getRequestStmt: %w", cerr)
+		}
+	}
+	if q.getRoomStmt != nil {
+		if cerr := q.getRoomStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getRoomStmt: %w", cerr)
+		}
+	}
+	if q.getSetStmt != nil {
+		if cerr := q.getSetStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSetStmt: %w", cerr)
 		}
 	}
 	if q.getSettingStmt != nil {
@@ -354,6 +680,11 @@ func (q *Queries) Close() error {
 	if q.getTaskStmt != nil {
 		if cerr := q.getTaskStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getTaskStmt: %w", cerr)
+		}
+	}
+	if q.getTeamStmt != nil {
+		if cerr := q.getTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getTeamStmt: %w", cerr)
 		}
 	}
 	if q.getVersionStmt != nil {
@@ -376,6 +707,21 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertBuildStmt: %w", cerr)
 		}
 	}
+	if q.insertComputerStmt != nil {
+		if cerr := q.insertComputerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertComputerStmt: %w", cerr)
+		}
+	}
+	if q.insertComputerErrorStmt != nil {
+		if cerr := q.insertComputerErrorStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertComputerErrorStmt: %w", cerr)
+		}
+	}
+	if q.insertComputerSetStmt != nil {
+		if cerr := q.insertComputerSetStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertComputerSetStmt: %w", cerr)
+		}
+	}
 	if q.insertEntryStmt != nil {
 		if cerr := q.insertEntryStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertEntryStmt: %w", cerr)
@@ -396,9 +742,34 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertInputStmt: %w", cerr)
 		}
 	}
+	if q.insertItemStmt != nil {
+		if cerr := q.insertItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertItemStmt: %w", cerr)
+		}
+	}
 	if q.insertKeyStmt != nil {
 		if cerr := q.insertKeyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertKeyStmt: %w", cerr)
+		}
+	}
+	if q.insertMemberStmt != nil {
+		if cerr := q.insertMemberStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertMemberStmt: %w", cerr)
+		}
+	}
+	if q.insertPersonStmt != nil {
+		if cerr := q.insertPersonStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertPersonStmt: %w", cerr)
+		}
+	}
+	if q.insertPluginStmt != nil {
+		if cerr := q.insertPluginStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertPluginStmt: %w", cerr)
+		}
+	}
+	if q.insertScopeStmt != nil {
+		if cerr := q.insertScopeStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertScopeStmt: %w", cerr)
 		}
 	}
 	if q.insertTaskStmt != nil {
@@ -409,6 +780,21 @@ func (q *Queries) Close() error {
 	if q.insertVersionStmt != nil {
 		if cerr := q.insertVersionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertVersionStmt: %w", cerr)
+		}
+	}
+	if q.itemsBetweenStmt != nil {
+		if cerr := q.itemsBetweenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing itemsBetweenStmt: %w", cerr)
+		}
+	}
+	if q.itemsOfPluginStmt != nil {
+		if cerr := q.itemsOfPluginStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing itemsOfPluginStmt: %w", cerr)
+		}
+	}
+	if q.keysOfPluginStmt != nil {
+		if cerr := q.keysOfPluginStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keysOfPluginStmt: %w", cerr)
 		}
 	}
 	if q.listAuditStmt != nil {
@@ -424,6 +810,21 @@ func (q *Queries) Close() error {
 	if q.listBuildsStmt != nil {
 		if cerr := q.listBuildsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listBuildsStmt: %w", cerr)
+		}
+	}
+	if q.listComputerErrorsStmt != nil {
+		if cerr := q.listComputerErrorsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listComputerErrorsStmt: %w", cerr)
+		}
+	}
+	if q.listComputersStmt != nil {
+		if cerr := q.listComputersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listComputersStmt: %w", cerr)
+		}
+	}
+	if q.listConversationsStmt != nil {
+		if cerr := q.listConversationsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listConversationsStmt: %w", cerr)
 		}
 	}
 	if q.listEnvironmentsStmt != nil {
@@ -446,14 +847,39 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listKeysStmt: %w", cerr)
 		}
 	}
+	if q.listPeopleStmt != nil {
+		if cerr := q.listPeopleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listPeopleStmt: %w", cerr)
+		}
+	}
+	if q.listPluginsStmt != nil {
+		if cerr := q.listPluginsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listPluginsStmt: %w", cerr)
+		}
+	}
 	if q.listQueuedTasksStmt != nil {
 		if cerr := q.listQueuedTasksStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listQueuedTasksStmt: %w", cerr)
 		}
 	}
+	if q.listRoomsStmt != nil {
+		if cerr := q.listRoomsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listRoomsStmt: %w", cerr)
+		}
+	}
+	if q.listSetsStmt != nil {
+		if cerr := q.listSetsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listSetsStmt: %w", cerr)
+		}
+	}
 	if q.listTasksStmt != nil {
 		if cerr := q.listTasksStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listTasksStmt: %w", cerr)
+		}
+	}
+	if q.listTeamsStmt != nil {
+		if cerr := q.listTeamsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listTeamsStmt: %w", cerr)
 		}
 	}
 	if q.listTreeStmt != nil {
@@ -481,14 +907,69 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing nextBuildStmt: %w", cerr)
 		}
 	}
+	if q.nextComputerErrorStmt != nil {
+		if cerr := q.nextComputerErrorStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextComputerErrorStmt: %w", cerr)
+		}
+	}
 	if q.nextVersionStmt != nil {
 		if cerr := q.nextVersionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing nextVersionStmt: %w", cerr)
 		}
 	}
+	if q.offerItemStmt != nil {
+		if cerr := q.offerItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing offerItemStmt: %w", cerr)
+		}
+	}
+	if q.peopleOfStmt != nil {
+		if cerr := q.peopleOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing peopleOfStmt: %w", cerr)
+		}
+	}
+	if q.policiesBetweenStmt != nil {
+		if cerr := q.policiesBetweenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing policiesBetweenStmt: %w", cerr)
+		}
+	}
 	if q.pruneStepsStmt != nil {
 		if cerr := q.pruneStepsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing pruneStepsStmt: %w", cerr)
+		}
+	}
+	if q.putChoiceStmt != nil {
+		if cerr := q.putChoiceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putChoiceStmt: %w", cerr)
+		}
+	}
+	if q.putConversationStmt != nil {
+		if cerr := q.putConversationStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putConversationStmt: %w", cerr)
+		}
+	}
+	if q.putItemStmt != nil {
+		if cerr := q.putItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putItemStmt: %w", cerr)
+		}
+	}
+	if q.putPolicyStmt != nil {
+		if cerr := q.putPolicyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putPolicyStmt: %w", cerr)
+		}
+	}
+	if q.putRoomStmt != nil {
+		if cerr := q.putRoomStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putRoomStmt: %w", cerr)
+		}
+	}
+	if q.putSecretStmt != nil {
+		if cerr := q.putSecretStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putSecretStmt: %w", cerr)
+		}
+	}
+	if q.putSetStmt != nil {
+		if cerr := q.putSetStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putSetStmt: %w", cerr)
 		}
 	}
 	if q.putSettingStmt != nil {
@@ -501,9 +982,29 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing putStepStmt: %w", cerr)
 		}
 	}
+	if q.putTeamStmt != nil {
+		if cerr := q.putTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putTeamStmt: %w", cerr)
+		}
+	}
+	if q.raiseDeclaredStmt != nil {
+		if cerr := q.raiseDeclaredStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing raiseDeclaredStmt: %w", cerr)
+		}
+	}
+	if q.readsKeyStmt != nil {
+		if cerr := q.readsKeyStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing readsKeyStmt: %w", cerr)
+		}
+	}
 	if q.renewBuildStmt != nil {
 		if cerr := q.renewBuildStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing renewBuildStmt: %w", cerr)
+		}
+	}
+	if q.replaceItemStmt != nil {
+		if cerr := q.replaceItemStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing replaceItemStmt: %w", cerr)
 		}
 	}
 	if q.requestCancelStmt != nil {
@@ -516,14 +1017,29 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing revokeKeyStmt: %w", cerr)
 		}
 	}
+	if q.rootsStmt != nil {
+		if cerr := q.rootsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing rootsStmt: %w", cerr)
+		}
+	}
 	if q.runningBuildsStmt != nil {
 		if cerr := q.runningBuildsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing runningBuildsStmt: %w", cerr)
 		}
 	}
+	if q.secretsBetweenStmt != nil {
+		if cerr := q.secretsBetweenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing secretsBetweenStmt: %w", cerr)
+		}
+	}
 	if q.setActiveStmt != nil {
 		if cerr := q.setActiveStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setActiveStmt: %w", cerr)
+		}
+	}
+	if q.setImagesStmt != nil {
+		if cerr := q.setImagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setImagesStmt: %w", cerr)
 		}
 	}
 	if q.setProgressStmt != nil {
@@ -551,6 +1067,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing swapActiveStmt: %w", cerr)
 		}
 	}
+	if q.teamsOfStmt != nil {
+		if cerr := q.teamsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing teamsOfStmt: %w", cerr)
+		}
+	}
 	if q.touchKeyStmt != nil {
 		if cerr := q.touchKeyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing touchKeyStmt: %w", cerr)
@@ -571,9 +1092,24 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing unfinishedTasksStmt: %w", cerr)
 		}
 	}
+	if q.updateComputerStmt != nil {
+		if cerr := q.updateComputerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updateComputerStmt: %w", cerr)
+		}
+	}
 	if q.updateEnvironmentStmt != nil {
 		if cerr := q.updateEnvironmentStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing updateEnvironmentStmt: %w", cerr)
+		}
+	}
+	if q.updatePluginStmt != nil {
+		if cerr := q.updatePluginStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updatePluginStmt: %w", cerr)
+		}
+	}
+	if q.updateSetStmt != nil {
+		if cerr := q.updateSetStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updateSetStmt: %w", cerr)
 		}
 	}
 	if q.updateTaskStmt != nil {
@@ -618,151 +1154,285 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                     DBTX
-	tx                     *sql.Tx
-	activeVersionStmt      *sql.Stmt
-	answerRequestStmt      *sql.Stmt
-	claimBuildStmt         *sql.Stmt
-	claimRequestStmt       *sql.Stmt
-	clearTreeStmt          *sql.Stmt
-	deleteBelowStmt        *sql.Stmt
-	deleteEntryStmt        *sql.Stmt
-	deleteEnvironmentStmt  *sql.Stmt
-	deleteHarnessStmt      *sql.Stmt
-	deleteVersionStmt      *sql.Stmt
-	endBuildStmt           *sql.Stmt
-	forgetRequestsStmt     *sql.Stmt
-	forgetRunningStmt      *sql.Stmt
-	freeRequestStmt        *sql.Stmt
-	getBuildStmt           *sql.Stmt
-	getEntryStmt           *sql.Stmt
-	getEnvironmentStmt     *sql.Stmt
-	getHarnessStmt         *sql.Stmt
-	getInputStmt           *sql.Stmt
-	getKeyByHashStmt       *sql.Stmt
-	getRequestStmt         *sql.Stmt
-	getSettingStmt         *sql.Stmt
-	getStepStmt            *sql.Stmt
-	getTaskStmt            *sql.Stmt
-	getVersionStmt         *sql.Stmt
-	hasBelowStmt           *sql.Stmt
-	insertAuditStmt        *sql.Stmt
-	insertBuildStmt        *sql.Stmt
-	insertEntryStmt        *sql.Stmt
-	insertEnvironmentStmt  *sql.Stmt
-	insertHarnessStmt      *sql.Stmt
-	insertInputStmt        *sql.Stmt
-	insertKeyStmt          *sql.Stmt
-	insertTaskStmt         *sql.Stmt
-	insertVersionStmt      *sql.Stmt
-	listAuditStmt          *sql.Stmt
-	listAuditOfStmt        *sql.Stmt
-	listBuildsStmt         *sql.Stmt
-	listEnvironmentsStmt   *sql.Stmt
-	listEnvironmentsOfStmt *sql.Stmt
-	listHarnessesStmt      *sql.Stmt
-	listKeysStmt           *sql.Stmt
-	listQueuedTasksStmt    *sql.Stmt
-	listTasksStmt          *sql.Stmt
-	listTreeStmt           *sql.Stmt
-	listTreeAtStmt         *sql.Stmt
-	listVersionsStmt       *sql.Stmt
-	manifestsStmt          *sql.Stmt
-	nextBuildStmt          *sql.Stmt
-	nextVersionStmt        *sql.Stmt
-	pruneStepsStmt         *sql.Stmt
-	putSettingStmt         *sql.Stmt
-	putStepStmt            *sql.Stmt
-	renewBuildStmt         *sql.Stmt
-	requestCancelStmt      *sql.Stmt
-	revokeKeyStmt          *sql.Stmt
-	runningBuildsStmt      *sql.Stmt
-	setActiveStmt          *sql.Stmt
-	setProgressStmt        *sql.Stmt
-	setTotalsStmt          *sql.Stmt
-	snapshotsStmt          *sql.Stmt
-	stepImagesStmt         *sql.Stmt
-	swapActiveStmt         *sql.Stmt
-	touchKeyStmt           *sql.Stmt
-	treeDigestsStmt        *sql.Stmt
-	unfinishedBuildStmt    *sql.Stmt
-	unfinishedTasksStmt    *sql.Stmt
-	updateEnvironmentStmt  *sql.Stmt
-	updateTaskStmt         *sql.Stmt
+	db                      DBTX
+	tx                      *sql.Tx
+	activeVersionStmt       *sql.Stmt
+	answerRequestStmt       *sql.Stmt
+	choicesBetweenStmt      *sql.Stmt
+	claimBuildStmt          *sql.Stmt
+	claimRequestStmt        *sql.Stmt
+	clearComputerSetsStmt   *sql.Stmt
+	clearTeamStmt           *sql.Stmt
+	clearTreeStmt           *sql.Stmt
+	declaredAtStmt          *sql.Stmt
+	deleteBelowStmt         *sql.Stmt
+	deleteChoiceStmt        *sql.Stmt
+	deleteComputerStmt      *sql.Stmt
+	deleteConversationStmt  *sql.Stmt
+	deleteEntryStmt         *sql.Stmt
+	deleteEnvironmentStmt   *sql.Stmt
+	deleteHarnessStmt       *sql.Stmt
+	deleteItemStmt          *sql.Stmt
+	deletePersonStmt        *sql.Stmt
+	deletePluginStmt        *sql.Stmt
+	deletePolicyStmt        *sql.Stmt
+	deleteRoomStmt          *sql.Stmt
+	deleteScopeStmt         *sql.Stmt
+	deleteSecretStmt        *sql.Stmt
+	deleteSetsStmt          *sql.Stmt
+	deleteTeamStmt          *sql.Stmt
+	deleteVersionStmt       *sql.Stmt
+	dropChoicesStmt         *sql.Stmt
+	dropComputerErrorsStmt  *sql.Stmt
+	endBuildStmt            *sql.Stmt
+	forgetRequestsStmt      *sql.Stmt
+	forgetRunningStmt       *sql.Stmt
+	freeRequestStmt         *sql.Stmt
+	getBuildStmt            *sql.Stmt
+	getComputerStmt         *sql.Stmt
+	getConversationStmt     *sql.Stmt
+	getEntryStmt            *sql.Stmt
+	getEnvironmentStmt      *sql.Stmt
+	getHarnessStmt          *sql.Stmt
+	getInputStmt            *sql.Stmt
+	getItemStmt             *sql.Stmt
+	getKeyByHashStmt        *sql.Stmt
+	getPersonStmt           *sql.Stmt
+	getPluginStmt           *sql.Stmt
+	getRequestStmt          *sql.Stmt
+	getRoomStmt             *sql.Stmt
+	getSetStmt              *sql.Stmt
+	getSettingStmt          *sql.Stmt
+	getStepStmt             *sql.Stmt
+	getTaskStmt             *sql.Stmt
+	getTeamStmt             *sql.Stmt
+	getVersionStmt          *sql.Stmt
+	hasBelowStmt            *sql.Stmt
+	insertAuditStmt         *sql.Stmt
+	insertBuildStmt         *sql.Stmt
+	insertComputerStmt      *sql.Stmt
+	insertComputerErrorStmt *sql.Stmt
+	insertComputerSetStmt   *sql.Stmt
+	insertEntryStmt         *sql.Stmt
+	insertEnvironmentStmt   *sql.Stmt
+	insertHarnessStmt       *sql.Stmt
+	insertInputStmt         *sql.Stmt
+	insertItemStmt          *sql.Stmt
+	insertKeyStmt           *sql.Stmt
+	insertMemberStmt        *sql.Stmt
+	insertPersonStmt        *sql.Stmt
+	insertPluginStmt        *sql.Stmt
+	insertScopeStmt         *sql.Stmt
+	insertTaskStmt          *sql.Stmt
+	insertVersionStmt       *sql.Stmt
+	itemsBetweenStmt        *sql.Stmt
+	itemsOfPluginStmt       *sql.Stmt
+	keysOfPluginStmt        *sql.Stmt
+	listAuditStmt           *sql.Stmt
+	listAuditOfStmt         *sql.Stmt
+	listBuildsStmt          *sql.Stmt
+	listComputerErrorsStmt  *sql.Stmt
+	listComputersStmt       *sql.Stmt
+	listConversationsStmt   *sql.Stmt
+	listEnvironmentsStmt    *sql.Stmt
+	listEnvironmentsOfStmt  *sql.Stmt
+	listHarnessesStmt       *sql.Stmt
+	listKeysStmt            *sql.Stmt
+	listPeopleStmt          *sql.Stmt
+	listPluginsStmt         *sql.Stmt
+	listQueuedTasksStmt     *sql.Stmt
+	listRoomsStmt           *sql.Stmt
+	listSetsStmt            *sql.Stmt
+	listTasksStmt           *sql.Stmt
+	listTeamsStmt           *sql.Stmt
+	listTreeStmt            *sql.Stmt
+	listTreeAtStmt          *sql.Stmt
+	listVersionsStmt        *sql.Stmt
+	manifestsStmt           *sql.Stmt
+	nextBuildStmt           *sql.Stmt
+	nextComputerErrorStmt   *sql.Stmt
+	nextVersionStmt         *sql.Stmt
+	offerItemStmt           *sql.Stmt
+	peopleOfStmt            *sql.Stmt
+	policiesBetweenStmt     *sql.Stmt
+	pruneStepsStmt          *sql.Stmt
+	putChoiceStmt           *sql.Stmt
+	putConversationStmt     *sql.Stmt
+	putItemStmt             *sql.Stmt
+	putPolicyStmt           *sql.Stmt
+	putRoomStmt             *sql.Stmt
+	putSecretStmt           *sql.Stmt
+	putSetStmt              *sql.Stmt
+	putSettingStmt          *sql.Stmt
+	putStepStmt             *sql.Stmt
+	putTeamStmt             *sql.Stmt
+	raiseDeclaredStmt       *sql.Stmt
+	readsKeyStmt            *sql.Stmt
+	renewBuildStmt          *sql.Stmt
+	replaceItemStmt         *sql.Stmt
+	requestCancelStmt       *sql.Stmt
+	revokeKeyStmt           *sql.Stmt
+	rootsStmt               *sql.Stmt
+	runningBuildsStmt       *sql.Stmt
+	secretsBetweenStmt      *sql.Stmt
+	setActiveStmt           *sql.Stmt
+	setImagesStmt           *sql.Stmt
+	setProgressStmt         *sql.Stmt
+	setTotalsStmt           *sql.Stmt
+	snapshotsStmt           *sql.Stmt
+	stepImagesStmt          *sql.Stmt
+	swapActiveStmt          *sql.Stmt
+	teamsOfStmt             *sql.Stmt
+	touchKeyStmt            *sql.Stmt
+	treeDigestsStmt         *sql.Stmt
+	unfinishedBuildStmt     *sql.Stmt
+	unfinishedTasksStmt     *sql.Stmt
+	updateComputerStmt      *sql.Stmt
+	updateEnvironmentStmt   *sql.Stmt
+	updatePluginStmt        *sql.Stmt
+	updateSetStmt           *sql.Stmt
+	updateTaskStmt          *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                     tx,
-		tx:                     tx,
-		activeVersionStmt:      q.activeVersionStmt,
-		answerRequestStmt:      q.answerRequestStmt,
-		claimBuildStmt:         q.claimBuildStmt,
-		claimRequestStmt:       q.claimRequestStmt,
-		clearTreeStmt:          q.clearTreeStmt,
-		deleteBelowStmt:        q.deleteBelowStmt,
-		deleteEntryStmt:        q.deleteEntryStmt,
-		deleteEnvironmentStmt:  q.deleteEnvironmentStmt,
-		deleteHarnessStmt:      q.deleteHarnessStmt,
-		deleteVersionStmt:      q.deleteVersionStmt,
-		endBuildStmt:           q.endBuildStmt,
-		forgetRequestsStmt:     q.forgetRequestsStmt,
-		forgetRunningStmt:      q.forgetRunningStmt,
-		freeRequestStmt:        q.freeRequestStmt,
-		getBuildStmt:           q.getBuildStmt,
-		getEntryStmt:           q.getEntryStmt,
-		getEnvironmentStmt:     q.getEnvironmentStmt,
-		getHarnessStmt:         q.getHarnessStmt,
-		getInputStmt:           q.getInputStmt,
-		getKeyByHashStmt:       q.getKeyByHashStmt,
-		getRequestStmt:         q.getRequestStmt,
-		getSettingStmt:         q.getSettingStmt,
-		getStepStmt:            q.getStepStmt,
-		getTaskStmt:            q.getTaskStmt,
-		getVersionStmt:         q.getVersionStmt,
-		hasBelowStmt:           q.hasBelowStmt,
-		insertAuditStmt:        q.insertAuditStmt,
-		insertBuildStmt:        q.insertBuildStmt,
-		insertEntryStmt:        q.insertEntryStmt,
-		insertEnvironmentStmt:  q.insertEnvironmentStmt,
-		insertHarnessStmt:      q.insertHarnessStmt,
-		insertInputStmt:        q.insertInputStmt,
-		insertKeyStmt:          q.insertKeyStmt,
-		insertTaskStmt:         q.insertTaskStmt,
-		insertVersionStmt:      q.insertVersionStmt,
-		listAuditStmt:          q.listAuditStmt,
-		listAuditOfStmt:        q.listAuditOfStmt,
-		listBuildsStmt:         q.listBuildsStmt,
-		listEnvironmentsStmt:   q.listEnvironmentsStmt,
-		listEnvironmentsOfStmt: q.listEnvironmentsOfStmt,
-		listHarnessesStmt:      q.listHarnessesStmt,
-		listKeysStmt:           q.listKeysStmt,
-		listQueuedTasksStmt:    q.listQueuedTasksStmt,
-		listTasksStmt:          q.listTasksStmt,
-		listTreeStmt:           q.listTreeStmt,
-		listTreeAtStmt:         q.listTreeAtStmt,
-		listVersionsStmt:       q.listVersionsStmt,
-		manifestsStmt:          q.manifestsStmt,
-		nextBuildStmt:          q.nextBuildStmt,
-		nextVersionStmt:        q.nextVersionStmt,
-		pruneStepsStmt:         q.pruneStepsStmt,
-		putSettingStmt:         q.putSettingStmt,
-		putStepStmt:            q.putStepStmt,
-		renewBuildStmt:         q.renewBuildStmt,
-		requestCancelStmt:      q.requestCancelStmt,
-		revokeKeyStmt:          q.revokeKeyStmt,
-		runningBuildsStmt:      q.runningBuildsStmt,
-		setActiveStmt:          q.setActiveStmt,
-		setProgressStmt:        q.setProgressStmt,
-		setTotalsStmt:          q.setTotalsStmt,
-		snapshotsStmt:          q.snapshotsStmt,
-		stepImagesStmt:         q.stepImagesStmt,
-		swapActiveStmt:         q.swapActiveStmt,
-		touchKeyStmt:           q.touchKeyStmt,
-		treeDigestsStmt:        q.treeDigestsStmt,
-		unfinishedBuildStmt:    q.unfinishedBuildStmt,
-		unfinishedTasksStmt:    q.unfinishedTasksStmt,
-		updateEnvironmentStmt:  q.updateEnvironmentStmt,
-		updateTaskStmt:         q.updateTaskStmt,
+		db:                      tx,
+		tx:                      tx,
+		activeVersionStmt:       q.activeVersionStmt,
+		answerRequestStmt:       q.answerRequestStmt,
+		choicesBetweenStmt:      q.choicesBetweenStmt,
+		claimBuildStmt:          q.claimBuildStmt,
+		claimRequestStmt:        q.claimRequestStmt,
+		clearComputerSetsStmt:   q.clearComputerSetsStmt,
+		clearTeamStmt:           q.clearTeamStmt,
+		clearTreeStmt:           q.clearTreeStmt,
+		declaredAtStmt:          q.declaredAtStmt,
+		deleteBelowStmt:         q.deleteBelowStmt,
+		deleteChoiceStmt:        q.deleteChoiceStmt,
+		deleteComputerStmt:      q.deleteComputerStmt,
+		deleteConversationStmt:  q.deleteConversationStmt,
+		deleteEntryStmt:         q.deleteEntryStmt,
+		deleteEnvironmentStmt:   q.deleteEnvironmentStmt,
+		deleteHarnessStmt:       q.deleteHarnessStmt,
+		deleteItemStmt:          q.deleteItemStmt,
+		deletePersonStmt:        q.deletePersonStmt,
+		deletePluginStmt:        q.deletePluginStmt,
+		deletePolicyStmt:        q.deletePolicyStmt,
+		deleteRoomStmt:          q.deleteRoomStmt,
+		deleteScopeStmt:         q.deleteScopeStmt,
+		deleteSecretStmt:        q.deleteSecretStmt,
+		deleteSetsStmt:          q.deleteSetsStmt,
+		deleteTeamStmt:          q.deleteTeamStmt,
+		deleteVersionStmt:       q.deleteVersionStmt,
+		dropChoicesStmt:         q.dropChoicesStmt,
+		dropComputerErrorsStmt:  q.dropComputerErrorsStmt,
+		endBuildStmt:            q.endBuildStmt,
+		forgetRequestsStmt:      q.forgetRequestsStmt,
+		forgetRunningStmt:       q.forgetRunningStmt,
+		freeRequestStmt:         q.freeRequestStmt,
+		getBuildStmt:            q.getBuildStmt,
+		getComputerStmt:         q.getComputerStmt,
+		getConversationStmt:     q.getConversationStmt,
+		getEntryStmt:            q.getEntryStmt,
+		getEnvironmentStmt:      q.getEnvironmentStmt,
+		getHarnessStmt:          q.getHarnessStmt,
+		getInputStmt:            q.getInputStmt,
+		getItemStmt:             q.getItemStmt,
+		getKeyByHashStmt:        q.getKeyByHashStmt,
+		getPersonStmt:           q.getPersonStmt,
+		getPluginStmt:           q.getPluginStmt,
+		getRequestStmt:          q.getRequestStmt,
+		getRoomStmt:             q.getRoomStmt,
+		getSetStmt:              q.getSetStmt,
+		getSettingStmt:          q.getSettingStmt,
+		getStepStmt:             q.getStepStmt,
+		getTaskStmt:             q.getTaskStmt,
+		getTeamStmt:             q.getTeamStmt,
+		getVersionStmt:          q.getVersionStmt,
+		hasBelowStmt:            q.hasBelowStmt,
+		insertAuditStmt:         q.insertAuditStmt,
+		insertBuildStmt:         q.insertBuildStmt,
+		insertComputerStmt:      q.insertComputerStmt,
+		insertComputerErrorStmt: q.insertComputerErrorStmt,
+		insertComputerSetStmt:   q.insertComputerSetStmt,
+		insertEntryStmt:         q.insertEntryStmt,
+		insertEnvironmentStmt:   q.insertEnvironmentStmt,
+		insertHarnessStmt:       q.insertHarnessStmt,
+		insertInputStmt:         q.insertInputStmt,
+		insertItemStmt:          q.insertItemStmt,
+		insertKeyStmt:           q.insertKeyStmt,
+		insertMemberStmt:        q.insertMemberStmt,
+		insertPersonStmt:        q.insertPersonStmt,
+		insertPluginStmt:        q.insertPluginStmt,
+		insertScopeStmt:         q.insertScopeStmt,
+		insertTaskStmt:          q.insertTaskStmt,
+		insertVersionStmt:       q.insertVersionStmt,
+		itemsBetweenStmt:        q.itemsBetweenStmt,
+		itemsOfPluginStmt:       q.itemsOfPluginStmt,
+		keysOfPluginStmt:        q.keysOfPluginStmt,
+		listAuditStmt:           q.listAuditStmt,
+		listAuditOfStmt:         q.listAuditOfStmt,
+		listBuildsStmt:          q.listBuildsStmt,
+		listComputerErrorsStmt:  q.listComputerErrorsStmt,
+		listComputersStmt:       q.listComputersStmt,
+		listConversationsStmt:   q.listConversationsStmt,
+		listEnvironmentsStmt:    q.listEnvironmentsStmt,
+		listEnvironmentsOfStmt:  q.listEnvironmentsOfStmt,
+		listHarnessesStmt:       q.listHarnessesStmt,
+		listKeysStmt:            q.listKeysStmt,
+		listPeopleStmt:          q.listPeopleStmt,
+		listPluginsStmt:         q.listPluginsStmt,
+		listQueuedTasksStmt:     q.listQueuedTasksStmt,
+		listRoomsStmt:           q.listRoomsStmt,
+		listSetsStmt:            q.listSetsStmt,
+		listTasksStmt:           q.listTasksStmt,
+		listTeamsStmt:           q.listTeamsStmt,
+		listTreeStmt:            q.listTreeStmt,
+		listTreeAtStmt:          q.listTreeAtStmt,
+		listVersionsStmt:        q.listVersionsStmt,
+		manifestsStmt:           q.manifestsStmt,
+		nextBuildStmt:           q.nextBuildStmt,
+		nextComputerErrorStmt:   q.nextComputerErrorStmt,
+		nextVersionStmt:         q.nextVersionStmt,
+		offerItemStmt:           q.offerItemStmt,
+		peopleOfStmt:            q.peopleOfStmt,
+		policiesBetweenStmt:     q.policiesBetweenStmt,
+		pruneStepsStmt:          q.pruneStepsStmt,
+		putChoiceStmt:           q.putChoiceStmt,
+		putConversationStmt:     q.putConversationStmt,
+		putItemStmt:             q.putItemStmt,
+		putPolicyStmt:           q.putPolicyStmt,
+		putRoomStmt:             q.putRoomStmt,
+		putSecretStmt:           q.putSecretStmt,
+		putSetStmt:              q.putSetStmt,
+		putSettingStmt:          q.putSettingStmt,
+		putStepStmt:             q.putStepStmt,
+		putTeamStmt:             q.putTeamStmt,
+		raiseDeclaredStmt:       q.raiseDeclaredStmt,
+		readsKeyStmt:            q.readsKeyStmt,
+		renewBuildStmt:          q.renewBuildStmt,
+		replaceItemStmt:         q.replaceItemStmt,
+		requestCancelStmt:       q.requestCancelStmt,
+		revokeKeyStmt:           q.revokeKeyStmt,
+		rootsStmt:               q.rootsStmt,
+		runningBuildsStmt:       q.runningBuildsStmt,
+		secretsBetweenStmt:      q.secretsBetweenStmt,
+		setActiveStmt:           q.setActiveStmt,
+		setImagesStmt:           q.setImagesStmt,
+		setProgressStmt:         q.setProgressStmt,
+		setTotalsStmt:           q.setTotalsStmt,
+		snapshotsStmt:           q.snapshotsStmt,
+		stepImagesStmt:          q.stepImagesStmt,
+		swapActiveStmt:          q.swapActiveStmt,
+		teamsOfStmt:             q.teamsOfStmt,
+		touchKeyStmt:            q.touchKeyStmt,
+		treeDigestsStmt:         q.treeDigestsStmt,
+		unfinishedBuildStmt:     q.unfinishedBuildStmt,
+		unfinishedTasksStmt:     q.unfinishedTasksStmt,
+		updateComputerStmt:      q.updateComputerStmt,
+		updateEnvironmentStmt:   q.updateEnvironmentStmt,
+		updatePluginStmt:        q.updatePluginStmt,
+		updateSetStmt:           q.updateSetStmt,
+		updateTaskStmt:          q.updateTaskStmt,
 	}
 }

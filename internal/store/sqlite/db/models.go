@@ -4,6 +4,10 @@
 
 package db
 
+import (
+	"database/sql"
+)
+
 type Audit struct {
 	ID     string
 	At     int64
@@ -30,6 +34,23 @@ type Build struct {
 	Spec        string
 }
 
+type Choice struct {
+	Scope     string
+	Key       string
+	State     string
+	UpdatedAt int64
+}
+
+type Conversation struct {
+	ID        string
+	Kind      string
+	Person    sql.NullString
+	Team      sql.NullString
+	Room      sql.NullString
+	CreatedAt int64
+	UpdatedAt int64
+}
+
 type Environment struct {
 	ID        string
 	Slug      string
@@ -46,6 +67,18 @@ type Environment struct {
 	Settings  string
 }
 
+type Item struct {
+	Scope      string
+	Key        string
+	Plugin     sql.NullString
+	Mode       string
+	Enabled    bool
+	Locked     bool
+	UpdatedAt  int64
+	Findings   string
+	Definition string
+}
+
 type Key struct {
 	ID         string
 	Hash       string
@@ -58,6 +91,11 @@ type Key struct {
 	LastUsedAt *int64
 }
 
+type Person struct {
+	Login     string
+	CreatedAt int64
+}
+
 type Request struct {
 	Caller      string
 	Key         string
@@ -66,12 +104,45 @@ type Request struct {
 	Response    []byte
 }
 
+type Room struct {
+	Name      string
+	Team      sql.NullString
+	Internal  bool
+	CreatedAt int64
+	UpdatedAt int64
+}
+
+type Secret struct {
+	Scope     string
+	Name      string
+	CreatedBy string
+	CreatedAt int64
+	UpdatedAt int64
+	Sealed    []byte
+}
+
+type Set struct {
+	Hash        string
+	CreatedAt   int64
+	UsedAt      int64
+	NextRefresh int64
+	Image       string
+	Bundle      string
+	Resolved    string
+}
+
 type Step struct {
 	Key    string
 	Image  string
 	Bytes  int64
 	UsedAt int64
 	Data   string
+}
+
+type Team struct {
+	Name      string
+	CreatedAt int64
+	UpdatedAt int64
 }
 
 type Tree struct {
