@@ -45,9 +45,11 @@ var rules = map[string]rule{
 	// Capabilities: permission checks and records of change are theirs, and every door leads through them. They know contracts
 	// and never an adapter, and not each other.
 	"internal/project": {why: "environments: tree, packages, builds into versions",
-		ours: ". access audit base blob build clone image pkgindex redact sandbox source store transcript watch", others: "github.com/pelletier/go-toml/v2"},
+		ours: ". access audit base blob build clone image pkgindex redact sandbox source store transcript treefs watch", others: "github.com/pelletier/go-toml/v2"},
 	"internal/task": {why: "harnesses and tasks",
 		ours: ". access audit base blob build image redact sandbox source store transcript watch", others: "golang.org/x/sys"},
+	"internal/toolchain": {why: "what is declared: people, plugins, items, sets, bundles, the keychain",
+		ours: ". access audit base blob clone plugin provision redact sandbox seal source store transcript treefs watch"},
 	"internal/access": {why: "who may do what; keys are records, and their making is recorded", ours: ". audit store"},
 	"internal/audit":  {why: "the record of every change; whoever keeps it is given to it", ours: "."},
 	"internal/build":  {why: "runs steps for any capability and keeps images", ours: ". blob image redact sandbox store transcript watch"},
@@ -55,7 +57,7 @@ var rules = map[string]rule{
 	"internal/base": {why: "the root filesystem; a source's image is unpacked by it, and sealed by image", ours: ". durable image source/xz",
 		others: "github.com/google/go-containerregistry github.com/klauspost/compress github.com/moby/profiles/seccomp github.com/opencontainers/runtime-spec golang.org/x/sys"},
 
-	"internal/provision": {why: "brings a set onto any sandbox, a computer's or a bundle's", ours: ". guest mise sandbox"},
+	"internal/provision": {why: "brings a set onto any sandbox, a computer's or a bundle's; what it keeps of output is folded as a log is", ours: ". guest mise sandbox transcript"},
 	"internal/plugin":    {why: "reads hostile plugin folders into items, with and without a server", ours: ". mise"},
 
 	// Contracts name no technology.
@@ -80,6 +82,8 @@ var rules = map[string]rule{
 	"internal/source/xz":  {why: "reads strangers' .xz in bounded memory, for all who must", others: "github.com/ulikunitz/xz/lzma"},
 	"internal/pkgindex":   {why: "what registries say; Debian's lists come as .xz", ours: ". source/xz", others: "github.com/Masterminds/semver/v3 golang.org/x/sync pault.ag/go/debian"},
 	"internal/mise":       {why: "the one place that knows mise's configuration and answers", ours: ".", others: "github.com/pelletier/go-toml/v2"},
+	"internal/treefs":     {why: "a tree of blobs as a filesystem, with what image packs of an entry", ours: ". blob image"},
+	"internal/seal":       {why: "encryption at rest is small, and read as a whole", ours: ". durable"},
 	"internal/redact":     {why: "secrets out of bytes, whoever wrote them"},
 	"internal/transcript": {why: "folds and keeps a log", ours: ". durable"},
 	"internal/watch":      {why: "waiting for a change, with no knowledge of what changes"},

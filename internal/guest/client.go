@@ -68,7 +68,7 @@ func (c *Client) Close() error { return c.conn.Close() }
 // could not be written, that ctx ended, or ErrClosed; a command that ran and failed is no error. Exec does not wait for
 // a Read of Stdin that is still under way when the command has ended.
 func (c *Client) Exec(ctx context.Context, cmd Command) (Exit, error) {
-	req := execRequest{Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.Dir, Timeout: cmd.Timeout, TTY: cmd.TTY, Sole: cmd.Sole,
+	req := execRequest{Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.Dir, Timeout: cmd.Timeout, TTY: cmd.TTY, Sole: cmd.Sole, Whole: cmd.Whole,
 		Stdin: cmd.Stdin != nil, Stdout: cmd.Stdout != nil, Stderr: cmd.Stderr != nil}
 	if cmd.Stderr != nil && same(cmd.Stdout, cmd.Stderr) {
 		req.Merged, req.Stderr, cmd.Stderr = true, false, nil

@@ -24,6 +24,10 @@ type Command struct {
 	// little faster, its end by deadline or cancellation ends every process of the sandbox, and Exit.Background is not told.
 	Sole bool
 
+	// Whole says that what the command started ends with it: what it leaves running is killed before the answer, which tells
+	// it by Exit.Background all the same.
+	Whole bool
+
 	// Started, when not nil, is called once the program has been started, before any of its output.
 	Started func()
 }
@@ -39,7 +43,7 @@ type Exit struct {
 	Code       int    // exit status; 128 + the signal's number when a signal ended it
 	Signal     string // without SIG, such as KILL; empty when it exited
 	TimedOut   bool
-	Background bool // it left processes running, which hold none of the answer
+	Background bool // it left processes running, which hold none of the answer; killed where the command is Whole
 }
 
 // Setup is what the guest does to its sandbox when it is given an owner: as root inside, before any command.

@@ -134,6 +134,9 @@ func (j *job) settle(ws syscall.WaitStatus, left bool, err error) Exit {
 			j.procs.kill(j.kid)
 		}
 	}
+	if left && j.request.Whole && !j.killed {
+		j.procs.kill(j.kid)
+	}
 	e := exitOf(ws)
 	e.TimedOut = j.timedOut && e.Signal == "KILL"
 	e.Background = left && !j.killed

@@ -93,6 +93,18 @@ func TestDeadlineOfASoleCommand(t *testing.T) {
 	}
 }
 
+func TestWholeCommandLeavesNothing(t *testing.T) {
+	aloneAndBeside(t, func(t *testing.T, b *box) {
+		e, err := b.Exec(deadline(t), Command{Argv: []string{"sh", "-c", family + "exit 4"}, Env: env, Dir: "/", Whole: true})
+		if err != nil || e.Code != 4 || !e.Background || e.TimedOut {
+			t.Errorf("%+v, %v", e, err)
+		}
+		if left := b.strangers(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
 func TestCancellationKillsEverythingStarted(t *testing.T) {
 	aloneAndBeside(t, func(t *testing.T, b *box) {
 		ctx, cancel := context.WithCancel(deadline(t))

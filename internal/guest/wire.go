@@ -49,7 +49,7 @@ type execRequest struct {
 	TTY                   *TTY
 	Stdin, Stdout, Stderr bool // whether the host has one; /dev/null otherwise
 	Merged                bool // standard error goes where standard output does, in the order of writing
-	Sole                  bool
+	Sole, Whole           bool
 }
 
 // encode gives the fields, each ended by a NUL: folder, milliseconds, flags, terminal, columns, rows, number of arguments,
@@ -59,7 +59,7 @@ func (r execRequest) encode() ([]byte, error) {
 	for _, f := range []struct {
 		set  bool
 		flag byte
-	}{{r.Stdin, 'i'}, {r.Stdout, 'o'}, {r.Stderr, 'e'}, {r.Merged, 'm'}, {r.TTY != nil, 't'}, {r.Sole, 's'}} {
+	}{{r.Stdin, 'i'}, {r.Stdout, 'o'}, {r.Stderr, 'e'}, {r.Merged, 'm'}, {r.TTY != nil, 't'}, {r.Sole, 's'}, {r.Whole, 'w'}} {
 		if f.set {
 			flags = append(flags, f.flag)
 		}
@@ -122,6 +122,8 @@ func decodeExec(b []byte) (execRequest, error) {
 			r.TTY = &TTY{Term: f[3], Columns: int(min(n[1], 0xffff)), Rows: int(min(n[2], 0xffff))}
 		case 's':
 			r.Sole = true
+		case 'w':
+			r.Whole = true
 		default:
 			return malformed("an unknown flag")
 		}

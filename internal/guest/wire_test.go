@@ -13,7 +13,7 @@ func TestExecRequestComesThrough(t *testing.T) {
 	t.Parallel()
 	for _, r := range []execRequest{
 		{Argv: []string{"a"}, Dir: "/"},
-		{Argv: []string{"a", "", "\xff", "b=c"}, Env: []string{"A=", "B=x=y\n"}, Dir: "/x y", Timeout: 90 * time.Second, Sole: true,
+		{Argv: []string{"a", "", "\xff", "b=c"}, Env: []string{"A=", "B=x=y\n"}, Dir: "/x y", Timeout: 90 * time.Second, Sole: true, Whole: true,
 			TTY: &TTY{"xterm", 80, 25}, Stdin: true, Stdout: true, Stderr: true, Merged: true},
 	} {
 		b, err := r.encode()

@@ -233,3 +233,15 @@ func (j *joined) long(text []byte) int {
 	j.line(text)
 	return len(text)
 }
+
+// Plain gives terminal output as the text that a log would have of it: folded, its lines ended by newlines.
+func Plain(p []byte) string {
+	var all joined
+	var f fold
+	f.write(p, &all)
+	f.close(&all)
+	if len(all) == 0 {
+		return ""
+	}
+	return strings.Join(all, "\n") + "\n"
+}
