@@ -45,11 +45,12 @@ const (
 	ReasonCancelled   Reason = "cancelled"
 	ReasonInterrupted Reason = "interrupted"
 	ReasonEgress      Reason = "egress"
+	ReasonSource      Reason = "source" // a plugin's source could not be read
 )
 
 // Failure is a reason with what it means for the person who reads it.
 type Failure struct {
-	Reason  Reason   `json:"reason" enum:"exit,timeout,memory,disk,limit,cancelled,interrupted,egress"`
+	Reason  Reason   `json:"reason" enum:"exit,timeout,memory,disk,limit,cancelled,interrupted,egress,source"`
 	Message string   `json:"message"`
 	Step    string   `json:"step,omitempty"`
 	Fixes   []string `json:"fixes,omitempty"`

@@ -27,7 +27,7 @@ func PersonScope(login string) Scope { return Scope(personPrefix + login) }
 // ParseScope reads a scope, and says how one is written when it is none. It does not know whether the team or person exists.
 func ParseScope(s string) (Scope, error) {
 	scope := Scope(s)
-	if scope == Organisation || scope.Team() != "" && CheckHandle("team", scope.Team()) == nil || scope.Person() != "" && CheckHandle("person", scope.Person()) == nil {
+	if scope == Organisation || scope.Team() != "" && CheckHandle("team", scope.Team()) == nil || scope.Person() != "" && CheckLogin(scope.Person()) == nil {
 		return scope, nil
 	}
 	return "", Invalidf("%q is no scope; write organisation, team:NAME or person:LOGIN", Shown(s, 80)).WithField("scope")
@@ -80,7 +80,20 @@ func (c Chain) Has(s Scope) bool { return slices.Contains(c, s) }
 // MaxHandleLength bounds the names of teams, people, rooms and conversations, and the keys of items.
 const MaxHandleLength = 63
 
-// CheckHandle refuses what cannot be the name of a team, a room or a conversation, a person's login, or an item's key: 1 to 63
+// CheckLogin refuses what cannot be a person's login: 1 to 63 lower-case letters, digits, dots, hyphens or underscores, a letter
+// or digit first.
+func CheckLogin(s string) error {
+	ok := s != "" && len(s) <= MaxHandleLength && !strings.ContainsAny(s[:1], "._-")
+	for _, c := range s {
+		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.ContainsRune("._-", c))
+	}
+	if !ok {
+		return Invalidf("%q must be 1 to %d lower-case letters, digits, dots, hyphens or underscores, and start with a letter or digit", Shown(s, 80), MaxHandleLength).WithField("person")
+	}
+	return nil
+}
+
+// CheckHandle refuses what cannot be the name of a team, a room or a conversation, or an item's key: 1 to 63
 // lower-case letters, digits or hyphens, a letter or digit first. field names it in the error. They are parts of paths, of file
 // names and of variables, and are compared as they are.
 func CheckHandle(field, s string) error {

@@ -25,6 +25,7 @@ type Thing struct {
 	Owner       string // the name of the caller that created it
 	Harness     string // of a task: the harness that it runs; of an environment: the one that it is reached through
 	Environment string // of a task or harness
+	Shared      bool   // every person may see it and run in it, and none may change it
 }
 
 // Check gives nil, or an *enplace.Error: not_found when the caller may not know of the thing, forbidden when it may.
@@ -39,8 +40,11 @@ func Check(c enplace.Caller, a Action, t Thing) error {
 		if a == Operate {
 			return forbidden(c, t)
 		}
-		if a == Create || t.Owner == c.Name() {
+		if a == Create || t.Owner == c.Name() || t.Shared && (a == Read || a == Run) {
 			return nil
+		}
+		if t.Shared {
+			return forbidden(c, t)
 		}
 	case enplace.KeyHarness:
 		switch {
@@ -53,7 +57,7 @@ func Check(c enplace.Caller, a Action, t Thing) error {
 			return forbidden(c, t)
 		}
 	case enplace.KeyAgent:
-		if t.What == "task" && t.ID == c.Subject {
+		if t.What == "task" && t.ID == c.Subject || t.What == "conversation" && ConversationSubject(t.ID) == c.Subject {
 			if a == Read || a == Run {
 				return nil
 			}
@@ -65,6 +69,9 @@ func Check(c enplace.Caller, a Action, t Thing) error {
 	}
 	return Unknown(t)
 }
+
+// ConversationSubject is the subject of an agent's key that belongs to a conversation, and not to a task.
+func ConversationSubject(id string) string { return "conversation:" + id }
 
 // Unknown is the answer for a thing that is not there, or that the caller may not know of: the same, to the letter.
 func Unknown(t Thing) error {

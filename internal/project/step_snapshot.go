@@ -9,6 +9,7 @@ import (
 	"enplace/internal/build"
 	"enplace/internal/image"
 	"enplace/internal/store"
+	"enplace/internal/treefs"
 )
 
 // A tree that differs little from one that is packed already becomes a small image over that one. Beyond this share of its
@@ -38,7 +39,7 @@ func (p *plan) stepSnapshot(ctx context.Context) (build.Outcome, error) {
 	if ok, err := p.packDelta(ctx); ok || err != nil {
 		return build.Ran, err
 	}
-	info, err := p.s.cfg.Images.Pack(ctx, newTreeFS(ctx, p.s.cfg.Blobs, tree, nil))
+	info, err := p.s.cfg.Images.Pack(ctx, treefs.New(ctx, p.s.cfg.Blobs, tree, nil))
 	if err != nil {
 		return "", fmt.Errorf("packing the tree: %w", err)
 	}
@@ -84,7 +85,7 @@ func (p *plan) packDelta(ctx context.Context) (bool, error) {
 	if len(changed)+len(removed) > maxDeltaEntries || bytes > all/maxDeltaShare {
 		return false, nil
 	}
-	info, err := p.s.cfg.Images.Pack(ctx, newTreeFS(ctx, p.s.cfg.Blobs, changed, whiteouts(removed, p.tree)))
+	info, err := p.s.cfg.Images.Pack(ctx, treefs.New(ctx, p.s.cfg.Blobs, changed, whiteouts(removed, p.tree)))
 	if err != nil {
 		return false, fmt.Errorf("packing what changed in the tree: %w", err)
 	}

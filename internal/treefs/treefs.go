@@ -1,10 +1,11 @@
-package project
+// Package treefs shows the entries of a tree, whose bytes are blobs, as a filesystem: what packs or reads a tree need not write
+// it to the disk first.
+package treefs
 
 import (
 	"context"
 	"io"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -15,8 +16,6 @@ import (
 	"enplace/internal/image"
 )
 
-// treeFS shows the entries of a tree, whose bytes are blobs, as a filesystem that can be packed: no file is written in
-// between. A path in whiteouts becomes a character device 0:0, by which overlayfs hides what lies below it.
 type treeFS struct {
 	ctx   context.Context
 	blobs blob.Store
@@ -30,7 +29,9 @@ type treeNode struct {
 	children []string // names, sorted; of a folder
 }
 
-func newTreeFS(ctx context.Context, blobs blob.Store, entries []enplace.TreeEntry, whiteouts []string) *treeFS {
+// New gives the filesystem of the entries, as an fs.ReadLinkFS. A path in whiteouts becomes a character device 0:0, by which
+// overlayfs hides what lies below it. It is safe for concurrent use.
+func New(ctx context.Context, blobs blob.Store, entries []enplace.TreeEntry, whiteouts []string) fs.ReadLinkFS {
 	t := &treeFS{ctx: ctx, blobs: blobs, nodes: map[string]*treeNode{".": {name: ".", mode: fs.ModeDir | 0o755}}}
 	for _, e := range entries {
 		mode := fs.FileMode(0o644)
@@ -66,31 +67,6 @@ func (t *treeFS) add(p string, n *treeNode) {
 		}
 		p = dir
 	}
-}
-
-// whiteouts gives the fewest paths that hide the removed ones: a folder that is gone as a whole is hidden as one, and what a
-// file took the place of needs none.
-func whiteouts(removed []string, next []enplace.TreeEntry) []string {
-	alive, files := map[string]bool{".": true}, map[string]bool{}
-	for _, e := range next {
-		files[e.Path] = true
-		for p := e.Path; !alive[p]; p = path.Dir(p) {
-			alive[p] = true
-		}
-	}
-	gone := map[string]bool{}
-	for _, p := range removed {
-		if alive[p] { // a folder now, which hides the file
-			continue
-		}
-		for !alive[path.Dir(p)] {
-			p = path.Dir(p)
-		}
-		if !files[path.Dir(p)] {
-			gone[p] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(gone))
 }
 
 // Open opens a node. The content of a file is opened at its first Read, so that packing holds few files open.
