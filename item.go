@@ -53,6 +53,7 @@ type DeclaredTool struct {
 // Definition is what an item's folder says, normalised and checked.
 type Definition struct {
 	Key         string         `json:"key"`
+	Folder      string         `json:"folder" doc:"Below environments/, as the plugin has it"`
 	Name        string         `json:"name"`
 	Description string         `json:"description"`
 	Files       []ItemFile     `json:"files" doc:"Ordered by path"`
