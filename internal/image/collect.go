@@ -36,27 +36,25 @@ func (s *Store) Collect(ctx context.Context, keep func(enplace.Digest) bool) (n 
 			refused = append(refused, d)
 		}
 	}
-	// What goes may be what kept others.
-	for again := true; again; {
-		again = false
-		for i, d := range refused {
+	for again := true; again; { // what goes may be what kept others
+		var left []enplace.Digest
+		for _, d := range refused {
 			if err := ctx.Err(); err != nil {
 				return n, bytes, err
 			}
-			if d == "" {
-				continue
-			}
-			size, referred, err := s.remove(d)
+			size, removed, err := s.remove(d)
 			if err != nil {
 				return n, bytes, fmt.Errorf("collecting image %s: %w", d, err)
 			}
-			if size > 0 {
-				n++
-				bytes += size
-				refused[i] = ""
-				again = again || referred
+			if !removed {
+				left = append(left, d)
+				continue
 			}
+			n++
+			bytes += size
 		}
+		again = len(left) < len(refused)
+		refused = left
 	}
 	return n, bytes, nil
 }
@@ -93,8 +91,8 @@ func (s *Store) isReferred(d enplace.Digest) bool {
 	return false
 }
 
-// remove removes an image that nothing uses, and gives its size, 0 when it stays, and whether it referred to others.
-func (s *Store) remove(d enplace.Digest) (size int64, referred bool, err error) {
+// remove removes an image that nothing uses, and gives its size.
+func (s *Store) remove(d enplace.Digest) (size int64, removed bool, err error) {
 	s.mu.Lock()
 	m := s.mounts[d]
 	var st unix.Stat_t
@@ -111,7 +109,6 @@ func (s *Store) remove(d enplace.Digest) (size int64, referred bool, err error) 
 		s.forget(m)
 	}
 	delete(s.verified, d)
-	referred = len(s.refers[d]) > 0
 	if err = os.Remove(s.path(d)); err == nil {
 		delete(s.refers, d)
 	}
@@ -123,8 +120,8 @@ func (s *Store) remove(d enplace.Digest) (size int64, referred bool, err error) 
 	}
 	if m != nil {
 		if err := m.unmount(); err != nil {
-			return st.Size, referred, err
+			return st.Size, true, err
 		}
 	}
-	return st.Size, referred, os.RemoveAll(unpacked)
+	return st.Size, true, os.RemoveAll(unpacked)
 }

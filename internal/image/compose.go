@@ -66,8 +66,8 @@ func (s *Store) Compose(ctx context.Context, parts []Part, dir string, o DirOpti
 		over, openOver = w.tree.nodes, w.open
 	}
 	t.open = func(p string) (io.ReadCloser, error) {
-		if from := t.nodes[p].from; from != nil {
-			return from.Open(p)
+		if n := t.nodes[p]; n.device != nil {
+			return io.NopCloser(io.NewSectionReader(n.device.file, n.offset, n.size)), nil
 		}
 		return openOver(p)
 	}
@@ -111,7 +111,7 @@ func (c *composer) addPart(ctx context.Context, p Part) error {
 	if err != nil {
 		return err
 	}
-	in := &part{composer: c, image: p.Image, opened: o, reader: r, left: map[string]*node{}}
+	in := &part{composer: c, image: p.Image, opened: o, left: map[string]*node{}}
 	return fs.WalkDir(r, ".", func(at string, d fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
@@ -141,7 +141,6 @@ type part struct {
 	composer *composer
 	image    enplace.Digest
 	opened   *opened
-	reader   *reader
 	left     map[string]*node // folders that nothing was kept of so far
 }
 
@@ -160,7 +159,7 @@ func (in *part) add(at string, n *node) error {
 	case before.IsDir() && n.IsDir():
 		n.mergeOver(before)
 	default:
-		same, err := c.same(at, before, n)
+		same, err := same(before, n)
 		if err != nil {
 			return err
 		}
@@ -186,23 +185,23 @@ func (in *part) node(d fs.DirEntry) (*node, error) {
 	}
 	fi := info.(*fileInfo)
 	n := &node{mode: fi.mode, stat: *fi.stat}
-	if !n.mode.IsRegular() {
+	if !n.mode.IsRegular() || fi.Size() == 0 {
 		return n, nil
 	}
-	n.size, n.from = fi.Size(), in.reader
+	n.size = fi.Size()
 	raw, ok := fi.FileInfo.Sys().(*erofs.Stat)
+	ranges, has := fi.FileInfo.(interface{ DataRange() []erofs.DataRange })
+	if !ok || !has {
+		return nil, fmt.Errorf("the EROFS reader gives a %T", fi.FileInfo)
+	}
+	lies := ranges.DataRange()
+	if len(lies) != 1 || lies[0].Offset < 0 { // our images have each file in one piece
+		return nil, damaged(in.image).WithCause(fmt.Errorf("%q lies in %d pieces", d.Name(), len(lies)))
+	}
+	n.offset = lies[0].Offset
+	n.device, err = in.device(lies[0].Device)
 	// The writer puts the number of the first block behind the attributes, and the kernel looks for it at a multiple of 8 bytes.
-	if !ok || raw.InodeLayout != layoutPlain && raw.InodeLayout != layoutChunks || n.size == 0 || len(n.stat.Xattrs) > 0 {
-		return n, nil
-	}
-	ranges, ok := fi.FileInfo.(interface{ DataRange() []erofs.DataRange })
-	if !ok {
-		return n, nil
-	}
-	if at := ranges.DataRange(); len(at) == 1 && at[0].Offset >= 0 && at[0].Offset%blockSize == 0 {
-		n.offset = at[0].Offset
-		n.device, err = in.device(at[0].Device)
-	}
+	n.refer = (raw.InodeLayout == layoutPlain || raw.InodeLayout == layoutChunks) && len(n.stat.Xattrs) == 0
 	return n, err
 }
 
@@ -222,30 +221,30 @@ func (in *part) device(number uint16) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &device{image: digest, blocks: uint64(st.Size()+blockSize-1) / blockSize}
+	d := &device{image: digest, file: f, blocks: uint64(st.Size()+blockSize-1) / blockSize}
 	in.composer.devices[digest] = d
 	return d, nil
 }
 
 // same tells whether it makes no difference which of two entries stands at a path. Contents are compared only where that is
 // about as cheap as finding out that they are the same.
-func (c *composer) same(at string, a, b *node) (bool, error) {
+func same(a, b *node) (bool, error) {
 	if a.mode != b.mode || a.size != b.size || a.stat.UID != b.stat.UID || a.stat.GID != b.stat.GID ||
 		a.stat.Rdev != b.stat.Rdev || a.stat.Link != b.stat.Link || !maps.EqualFunc(a.stat.Xattrs, b.stat.Xattrs, bytes.Equal) {
 		return false, nil
 	}
-	if a.size == 0 || a.device != nil && a.device == b.device && a.offset == b.offset {
+	if a.device == b.device && a.offset == b.offset {
 		return true, nil
 	}
 	if a.size > blockSize {
 		return false, nil
 	}
-	one, err := fs.ReadFile(a.from, at)
-	if err != nil {
+	one, other := make([]byte, a.size), make([]byte, b.size)
+	if _, err := a.device.file.ReadAt(one, a.offset); err != nil {
 		return false, err
 	}
-	other, err := fs.ReadFile(b.from, at)
-	return err == nil && bytes.Equal(one, other), err
+	_, err := b.device.file.ReadAt(other, b.offset)
+	return bytes.Equal(one, other), err
 }
 
 // fill puts what the parts give into a tree, and the entries of a directory over it.

@@ -135,6 +135,10 @@ func TestDigestIsPinned(t *testing.T) {
 	if want := enplace.Digest("sha256:ebb9759e7b2415d7b7d149747bca46f8c172245a6104c85410d26f5c511d64ec"); info.Digest != want {
 		t.Errorf("the digest is %s, and was %s", info.Digest, want)
 	}
+	composed := compose(t, s, "", image.Part{Image: info.Digest})
+	if want := enplace.Digest("sha256:6622c22e2094e4257aa166391075b1e32966aeb437be8d783eab63118924fd35"); composed.Digest != want {
+		t.Errorf("the digest of a composed image is %s, and was %s", composed.Digest, want)
+	}
 }
 
 func TestConcurrentPacksOfOneTree(t *testing.T) {
@@ -288,16 +292,7 @@ func TestFlippedBitIsRefused(t *testing.T) {
 	must(t, err)
 	must(t, s.Verify(t.Context(), info.Digest))
 
-	f, err := os.OpenFile(filepath.Join(dir, "sha256", info.Digest.Hex()), os.O_RDWR, 0)
-	must(t, err)
-	var b [1]byte
-	_, err = f.ReadAt(b[:], 50_000)
-	must(t, err)
-	b[0] ^= 1
-	_, err = f.WriteAt(b[:], 50_000)
-	must(t, err)
-	must(t, f.Close())
-
+	flip(t, filepath.Join(dir, "sha256", info.Digest.Hex()), 50_000)
 	for name, use := range map[string]func() error{
 		"Verify":  func() error { return s.Verify(t.Context(), info.Digest) },
 		"Acquire": func() error { _, err := s.Acquire(t.Context(), info.Digest); return err },

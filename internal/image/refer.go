@@ -133,6 +133,8 @@ func (o *opened) Close() error {
 
 // openVerified opens an image to be read. ErrNotFound, or what Verify gives.
 func (s *Store) openVerified(ctx context.Context, d enplace.Digest) (_ *opened, err error) {
+	used := s.take(d) // while it is there, so is what it refers to
+	defer s.release(used)
 	f, err := s.open(d)
 	if err != nil {
 		return nil, err
@@ -158,7 +160,7 @@ func (s *Store) openVerified(ctx context.Context, d enplace.Digest) (_ *opened, 
 			err = s.verify(ctx, r, device)
 		}
 		if err != nil {
-			return nil, s.unreadable(d, r, err)
+			return nil, unreadable(d, r, err)
 		}
 	}
 	return o, nil
@@ -166,7 +168,7 @@ func (s *Store) openVerified(ctx context.Context, d enplace.Digest) (_ *opened, 
 
 // unreadable says why an image cannot be read that refers to another. One that is missing must not look as if the image itself
 // were: the caller may have its file in hand.
-func (s *Store) unreadable(d, referred enplace.Digest, err error) error {
+func unreadable(d, referred enplace.Digest, err error) error {
 	state := "is damaged on disk"
 	var e *enplace.Error
 	switch {
@@ -184,6 +186,7 @@ func (s *Store) unreadable(d, referred enplace.Digest, err error) error {
 // else. It lists them all in its root, by their whole paths: the writer joins the names, and makes the folders between.
 type device struct {
 	image    enplace.Digest
+	file     *os.File
 	blocks   uint64 // of its file
 	referred int64  // bytes that are read of it, in whole blocks
 	files    []fs.DirEntry
@@ -195,11 +198,6 @@ type referredFile struct {
 }
 
 func (r referredFile) Name() string { return r.path }
-
-func (d *device) add(p string, n *node) {
-	d.files = append(d.files, referredFile{n, p})
-	d.referred += (n.size + blockSize - 1) / blockSize * blockSize
-}
 
 // DeviceBlocks tells the writer how large the device is.
 func (d *device) DeviceBlocks() uint64 { return d.blocks }

@@ -39,7 +39,7 @@ type tree struct {
 
 	nodes   map[string]*node
 	bytes   int64
-	devices []*device // that files lie in, in no order
+	devices []*device // that files are referred to in, in no order
 }
 
 func (s *Store) newTree(ctx context.Context) *tree {
@@ -52,12 +52,12 @@ type node struct {
 	mode     fs.FileMode
 	size     int64
 	stat     Stat
-	children []fs.DirEntry // without files that lie in a device
+	children []fs.DirEntry // without files that are referred to
 
-	// Of a file of an image: where to read it, and where its bytes are when they are not to be copied.
-	from   fs.FS
+	// Of a file of an image: where its bytes are, and whether they are to be referred to, not copied.
 	device *device
 	offset int64
+	refer  bool
 }
 
 func (n *node) Name() string               { return n.name }
@@ -130,18 +130,23 @@ func (t *tree) add(p string, n *node) error {
 		if parent == nil || !parent.IsDir() {
 			return enplace.Invalidf("%q is not in a folder of the tree; it cannot be packed", p)
 		}
-		if n.device == nil {
+		if n.refer {
+			t.addReferred(p, n)
+		} else {
 			parent.children = append(parent.children, n)
 		}
 	}
-	if d := n.device; d != nil {
-		if len(d.files) == 0 {
-			t.devices = append(t.devices, d)
-		}
-		d.add(p, n)
-	}
 	t.nodes[p] = n
 	return nil
+}
+
+func (t *tree) addReferred(p string, n *node) {
+	d := n.device
+	if len(d.files) == 0 {
+		t.devices = append(t.devices, d)
+	}
+	d.files = append(d.files, referredFile{n, p})
+	d.referred += (n.size + blockSize - 1) / blockSize * blockSize
 }
 
 func (t *tree) check(p string, n *node) error {
