@@ -1,8 +1,171 @@
 package mise
 
-import "enplace"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 
-// Check reads a mise.toml of an item.
+	"enplace"
+)
+
+// maxFindings bounds what is said of one file: nobody reads on, and the file may be a stranger's.
+const maxFindings = 50
+
+// Check reads the mise.toml of an item: the tools that it declares, in its order, and what is wrong with it, by line. Findings
+// name neither item nor file, which the caller knows. With an error among them the tools are those that could be read.
+//
+// It refuses what mise would refuse, what mise would leave out without a word, and what would make an installation depend on
+// more than the files of the item, so that sets of one hash would differ.
 func Check(content string) ([]enplace.DeclaredTool, []enplace.Finding) {
-	return nil, nil
+	doc, broken := parse(content)
+	if broken != nil {
+		return nil, []enplace.Finding{*broken}
+	}
+	c := &checker{document: doc}
+	for _, key := range doc.keysOf(doc.values) {
+		c.top(key, doc.values[key])
+	}
+	slices.SortStableFunc(c.findings, func(a, b enplace.Finding) int { return cmp.Compare(a.Line, b.Line) })
+	if len(c.findings) > maxFindings {
+		rest := c.findings[maxFindings:]
+		more := enplace.Finding{Severity: rest[0].Severity, Line: rest[0].Line, Message: fmt.Sprintf("there are %d more findings from here on; mend the ones above first", len(rest))}
+		if slices.ContainsFunc(rest, func(f enplace.Finding) bool { return f.Severity == enplace.FindingError }) {
+			more.Severity = enplace.FindingError
+		}
+		c.findings = append(c.findings[:maxFindings:maxFindings], more)
+	}
+	return c.tools, c.findings
+}
+
+// checker gathers what is found in a document.
+type checker struct {
+	document
+	tools    []enplace.DeclaredTool
+	findings []enplace.Finding
+}
+
+func (c *checker) errorf(path, format string, args ...any) {
+	c.find(enplace.FindingError, path, format, args...)
+}
+
+func (c *checker) warnf(path, format string, args ...any) {
+	c.find(enplace.FindingWarning, path, format, args...)
+}
+
+func (c *checker) find(s enplace.Severity, path, format string, args ...any) {
+	c.findings = append(c.findings, enplace.Finding{Severity: s, Line: c.line(path), Message: fmt.Sprintf(format, args...)})
+}
+
+// sections are the top-level keys that an item may have.
+const sections = "[tools], [env], [settings] and min_version"
+
+// refused says of top-level keys why an item cannot have them, and what to do instead.
+var refused = map[string]string{
+	"plugins":     "runs the code of a repository that can change at any time; name the tool by a backend below [tools], such as aqua:OWNER/NAME or github:OWNER/NAME",
+	"hooks":       "is not run when a set is installed; put into setup.sh what an installation has to do",
+	"watch_files": "is not run when a set is installed; put into setup.sh what an installation has to do",
+	"alias":       "makes a name mean something else; write the tool itself below [tools], such as aqua:OWNER/NAME, with the version that you mean",
+	"tool_alias":  "makes a name mean something else; write the tool itself below [tools], such as aqua:OWNER/NAME, with the version that you mean",
+	"env_file":    "reads a file when commands start, which is not part of what the set's hash names; write the values below [env]",
+	"dotenv":      "reads a file when commands start, which is not part of what the set's hash names; write the values below [env]",
+	"env_path":    "is deprecated; write _.path below [env]",
+}
+
+// idle are the top-level keys that mise reads and nothing of an item uses.
+var idle = strings.Fields("tasks task_config task_templates vars redactions shell_alias")
+
+// top checks a top-level key.
+func (c *checker) top(key string, v any) {
+	switch {
+	case key == "tools":
+		c.checkTools(v)
+	case key == "env":
+		c.checkEnv(v)
+	case key == "settings":
+		c.checkSettings(v)
+	case key == "min_version":
+		c.checkMinVersion(v)
+	case refused[key] != "":
+		c.errorf(pathOf(key), "%s %s", key, refused[key])
+	case slices.Contains(idle, key):
+		c.warnf(pathOf(key), "%s has no effect in an item, which is installed and not worked in; take it out", key)
+	case key == "tool" || key == "setting" || key == "envs":
+		c.errorf(pathOf(key), "mise knows no [%s]; write %s", key, map[string]string{"tool": "[tools]", "setting": "[settings]", "envs": "[env]"}[key])
+	default:
+		c.errorf(pathOf(key), "%q is no part of an item's mise.toml, which has %s; take it out", enplace.Shown(key, 80), sections)
+	}
+}
+
+func (c *checker) checkMinVersion(v any) {
+	switch v := v.(type) {
+	case string:
+		return
+	case map[string]any:
+		for _, key := range c.keysOf(v, "min_version") {
+			if _, ok := v[key].(string); !ok || key != "hard" && key != "soft" {
+				c.errorf(pathOf("min_version", key), `min_version is a version in quotes, or { hard = "…", soft = "…" }`)
+			}
+		}
+	default:
+		c.errorf("min_version", `min_version is a version in quotes, or { hard = "…", soft = "…" }`)
+	}
+}
+
+// The settings that an item may have: those that say how a tool of a backend is fetched and built. All others are of the
+// computer (where things are put, what is read and trusted, what is printed), and Enplace sets them.
+var (
+	settingGroups = strings.Fields("aqua cargo conda dotnet erlang forgejo github gitlab go java node npm pipx pypi python ruby rust spm swift zig")
+	settingNames  = strings.Fields("all_compile experimental fetch_remote_versions_timeout http_download_timeout http_retries http_timeout jobs minimum_release_age minimum_release_age_excludes prereleases")
+	// Of a group, what names a file, folder, program or login of the computer.
+	settingOfComputer = strings.Fields("_file _dir _root _path _command _tokens use_git_credentials oauth_ uv_venv")
+)
+
+func (c *checker) checkSettings(v any) {
+	table, ok := v.(map[string]any)
+	if !ok {
+		c.errorf("settings", "settings must be a table: [settings], and below it lines such as npm.package_manager = \"npm\"")
+		return
+	}
+	for _, key := range c.keysOf(table, "settings") {
+		group, ok := table[key].(map[string]any)
+		switch {
+		case ok && slices.Contains(settingGroups, key):
+			for _, name := range c.keysOf(group, "settings", key) {
+				if slices.ContainsFunc(settingOfComputer, func(part string) bool { return strings.Contains(name, part) }) {
+					c.refuseSetting(pathOf("settings", key, name), key+"."+name)
+				}
+			}
+		case !slices.Contains(settingNames, key):
+			c.refuseSetting(pathOf("settings", key), key)
+		}
+	}
+	c.templates("settings", v)
+}
+
+func (c *checker) refuseSetting(path, name string) {
+	c.errorf(path, "the setting %q is not one that an item may have; those are of backends, such as npm.package_manager, and %s", enplace.Shown(name, 80), strings.Join(settingNames, ", "))
+}
+
+// template reports whether mise would evaluate something in a text before it uses it.
+func template(s string) bool {
+	return strings.Contains(s, "{{") || strings.Contains(s, "{%") || strings.Contains(s, "{#")
+}
+
+// templates refuses templates at any depth of a value.
+func (c *checker) templates(path string, v any) {
+	switch v := v.(type) {
+	case string:
+		if template(v) {
+			c.errorf(path, "this holds a template, which gives what each computer makes of it; write the value itself")
+		}
+	case []any:
+		for i, e := range v {
+			c.templates(pathOf(path, fmt.Sprint(i)), e)
+		}
+	case map[string]any:
+		for _, key := range c.keysOf(v, path) {
+			c.templates(pathOf(path, key), v[key])
+		}
+	}
 }

@@ -1,0 +1,71 @@
+package mise
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed registry.txt
+var registryText string
+
+// registry gives, for each short name that mise knows, the name that it has there. mise leaves out a tool of any other short
+// name without a word, so that a typing error would only show as a command that is not there.
+var registry = sync.OnceValue(func() map[string]string {
+	known := map[string]string{"nodejs": "node", "golang": "go"} // mise's own, beside its registry
+	for line := range strings.Lines(registryText) {
+		names := strings.Fields(line)
+		if len(names) == 0 || names[0] == "#" {
+			continue
+		}
+		for _, name := range names {
+			known[name] = names[0]
+		}
+	}
+	return known
+})
+
+// similar gives the known short name that a mistyped one is nearest to, or "".
+func similar(name string) string {
+	best, distance := "", 3 // a third letter that differs is another word
+	for _, known := range sortedRegistry() {
+		if d := editDistance(name, known, distance); d < distance && d*3 <= len(name) {
+			best, distance = known, d
+		}
+	}
+	return best
+}
+
+var sortedRegistry = sync.OnceValue(func() []string {
+	var names []string
+	for name := range registry() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+})
+
+// editDistance counts the letters to add, remove or replace; it stops counting at most.
+func editDistance(a, b string, most int) int {
+	if len(a)-len(b) >= most || len(b)-len(a) >= most {
+		return most
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, diagonal+1)
+		}
+	}
+	return min(row[len(b)], most)
+}
