@@ -54,12 +54,10 @@ func (s *Store) DeleteRoom(ctx context.Context, name string) error {
 }
 
 func conversation(r db.Conversation) (enplace.Conversation, error) {
-	c := enplace.Conversation{
+	return enplace.Conversation{
 		ID: r.ID, Kind: enplace.ConversationKind(r.Kind), Person: r.Person.String, Team: r.Team.String, Room: r.Room.String,
 		CreatedAt: fromMicros(r.CreatedAt), UpdatedAt: fromMicros(r.UpdatedAt),
-	}
-	c.Computer = c.ComputerID()
-	return c, nil
+	}, nil
 }
 
 // PutConversation makes or changes a conversation.

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"time"
 
@@ -17,16 +19,27 @@ func item(r db.Item) (enplace.Item, error) {
 		Scope: enplace.Scope(r.Scope), Plugin: r.Plugin.String, Mode: enplace.ItemMode(r.Mode),
 		Enabled: r.Enabled, Locked: r.Locked, UpdatedAt: fromMicros(r.UpdatedAt),
 	}
-	return i, errors.Join(decode(r.Definition, &i.Definition), decode(r.Findings, &i.Findings))
+	err := errors.Join(decode(r.Definition, &i.Definition), decode(r.Findings, &i.Findings))
+	_, err2 := attach(i.Files, r.Contents)
+	return i, errors.Join(err, err2)
 }
 
 func itemRow(i enplace.Item) (db.Item, error) {
+	var contents []byte
+	i.Files, contents = detach(i.Files, []byte{})
 	findings, err := encode(i.Findings)
 	definition, err2 := encode(i.Definition)
 	return db.Item{
 		Scope: string(i.Scope), Key: i.Key, Plugin: nullable(i.Plugin), Mode: string(i.Mode), Enabled: i.Enabled, Locked: i.Locked,
-		UpdatedAt: micros(i.UpdatedAt), Findings: findings, Definition: definition,
+		UpdatedAt: micros(i.UpdatedAt), Findings: findings, Definition: definition, Contents: contents,
 	}, errors.Join(err, err2)
+}
+
+// sameRow reports whether two rows of one key are equal.
+func sameRow(a, b db.Item) bool {
+	same := bytes.Equal(a.Contents, b.Contents)
+	a.Contents, b.Contents = nil, nil
+	return same && reflect.DeepEqual(a, b)
 }
 
 // itemRows gives the rows of a plugin's items by key.
@@ -84,7 +97,7 @@ func (s *Store) PutItem(ctx context.Context, i enplace.Item) error {
 	return s.change(ctx, func(q *db.Queries) error {
 		n, err := q.PutItem(ctx, db.PutItemParams{
 			Scope: r.Scope, Key: r.Key, Mode: r.Mode, Enabled: r.Enabled, Locked: r.Locked,
-			UpdatedAt: r.UpdatedAt, Findings: r.Findings, Definition: r.Definition,
+			UpdatedAt: r.UpdatedAt, Findings: r.Findings, Definition: r.Definition, Contents: r.Contents,
 		})
 		if err != nil {
 			return err

@@ -117,10 +117,10 @@ func replaceItems(ctx context.Context, q *db.Queries, had, have []db.Item) error
 		switch {
 		case !there: // a key that the list has twice comes here the second time, and is refused as a stranger's would be
 			err = q.InsertItem(ctx, db.InsertItemParams(r))
-		case was != r:
+		case !sameRow(was, r):
 			err = q.ReplaceItem(ctx, db.ReplaceItemParams{
 				Scope: r.Scope, Key: r.Key, Mode: r.Mode, Enabled: r.Enabled, Locked: r.Locked,
-				UpdatedAt: r.UpdatedAt, Findings: r.Findings, Definition: r.Definition,
+				UpdatedAt: r.UpdatedAt, Findings: r.Findings, Definition: r.Definition, Contents: r.Contents,
 			})
 		default:
 			continue

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"enplace"
@@ -12,7 +13,28 @@ import (
 
 func set(r db.Set) (store.SetRecord, error) {
 	rec := store.SetRecord{CreatedAt: fromMicros(r.CreatedAt), UsedAt: fromMicros(r.UsedAt), NextRefresh: int(r.NextRefresh)}
-	return rec, errors.Join(decode(r.Resolved, &rec.Set), decode(r.Bundle, &rec.Bundle))
+	if err := errors.Join(decode(r.Resolved, &rec.Set), decode(r.Bundle, &rec.Bundle)); err != nil {
+		return rec, err
+	}
+	contents := r.Contents
+	for _, i := range rec.Items {
+		var err error
+		if contents, err = attach(i.Files, contents); err != nil {
+			return rec, err
+		}
+	}
+	return rec, nil
+}
+
+// encodeSet gives the columns of what never changes in a set. What it is given stays as it is.
+func encodeSet(set enplace.Set) (resolved string, contents []byte, err error) {
+	contents = []byte{}
+	set.Items = slices.Clone(set.Items)
+	for i := range set.Items {
+		set.Items[i].Files, contents = detach(set.Items[i].Files, contents)
+	}
+	resolved, err = encode(set)
+	return resolved, contents, err
 }
 
 func encodeBundle(b enplace.Bundle) (string, error) {
@@ -23,13 +45,13 @@ func encodeBundle(b enplace.Bundle) (string, error) {
 // PutSet adds a set that is not known, and marks one that is as used.
 func (s *Store) PutSet(ctx context.Context, rec store.SetRecord) (store.SetRecord, error) {
 	bundle, err := encodeBundle(rec.Bundle)
-	resolved, err2 := encode(rec.Set)
+	resolved, contents, err2 := encodeSet(rec.Set)
 	if err := errors.Join(err, err2); err != nil {
 		return store.SetRecord{}, err
 	}
 	r, err := s.write.PutSet(ctx, db.PutSetParams{
 		Hash: rec.Hash, CreatedAt: micros(rec.CreatedAt), UsedAt: micros(rec.UsedAt), NextRefresh: int64(rec.NextRefresh),
-		Image: string(rec.Bundle.Image), Bundle: bundle, Resolved: resolved,
+		Image: string(rec.Bundle.Image), Bundle: bundle, Resolved: resolved, Contents: contents,
 	})
 	if err != nil {
 		return store.SetRecord{}, translate(err)

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,6 +111,63 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
+// A database from before toolchains keeps what is in it, and takes what is new.
+func TestMigrationKeepsRecords(t *testing.T) {
+	t.Parallel()
+	ctx, path := t.Context(), filepath.Join(t.TempDir(), "enplace.db")
+	d, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, d, os.DirFS("migrations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.UpTo(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		`INSERT INTO environments (id, slug, owner, name, active, created_at, updated_at, settings) VALUES ('henv_1', 'a', 'ann', 'A', 1, 1, 2, '{"packages":{"pip":["six"]}}')`,
+		`INSERT INTO tree VALUES ('henv_1', 'a.py', 'file', 3, FALSE, '', 'sha256:a')`,
+		`INSERT INTO versions VALUES ('henv_1', 1, 1, 'sha256:v', 7, 3, 'sha256:s', '{"base":"sha256:base","images":[{"digest":"sha256:i"}]}')`,
+		`INSERT INTO tasks VALUES ('task_1', 'ann', 'har_1', 'henv_1', 'succeeded', 4, 5, FALSE, '{"id":"task_1"}')`,
+		`INSERT INTO task_inputs VALUES ('task_1', 'in')`,
+		`INSERT INTO keys VALUES ('key_1', 'hash', 'laptop', 'person', 'ann', 'operator', 1, NULL, NULL)`,
+		`INSERT INTO settings VALUES ('base', 'sha256:base')`,
+	} {
+		if _, err := d.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s := open(t, path)
+	if e, err := s.Environment(ctx, "henv_1"); err != nil || e.Name != "A" || *e.ActiveVersion != 1 || e.Packages.Pip[0] != "six" {
+		t.Errorf("the environment is %+v, %v", e, err)
+	}
+	if e, err := s.TreeEntry(ctx, "henv_1", "a.py"); err != nil || e.Size != 3 {
+		t.Errorf("the file is %+v, %v", e, err)
+	}
+	if r, err := s.Task(ctx, "task_1"); err != nil || r.Input != "in" {
+		t.Errorf("the task is %+v, %v", r, err)
+	}
+	if k, err := s.KeyByHash(ctx, "hash"); err != nil || k.Subject != "ann" {
+		t.Errorf("the key is %+v, %v", k, err)
+	}
+	images := map[enplace.Digest]bool{}
+	if err := s.ImageDigests(ctx, func(d enplace.Digest) { images[d] = true }); err != nil || !images["sha256:i"] || !images["sha256:base"] || len(images) != 2 {
+		t.Errorf("the images are %v, %v", images, err)
+	}
+	if err := s.PutItem(ctx, enplace.Item{Scope: enplace.Organisation, Definition: enplace.Definition{Key: "jq"}}); err != nil {
+		t.Errorf("the organisation has no scope: %v", err)
+	}
+	if at, err := s.DeclaredAt(ctx); at != 1 || err != nil {
+		t.Errorf("after one change the counter is %d, %v", at, err)
+	}
+}
+
 func TestMigrationsGoDownAndUp(t *testing.T) {
 	t.Parallel()
 	d, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "enplace.db"))
@@ -192,6 +250,41 @@ func BenchmarkImport(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkCommand is what each command in a conversation reads before it runs, with 30 items in its chain.
+func BenchmarkCommand(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "enplace.db"))
+	ctx, chain := b.Context(), enplace.NewChain("web", "ann")
+	set := store.SetRecord{Set: enplace.Set{Hash: "set", Chain: chain}}
+	computer := store.ComputerRecord{Computer: enplace.Computer{ID: "person:ann", Sets: []enplace.ComputerSet{{Hash: "set"}}}}
+	_, err := s.PutTeam(ctx, enplace.Team{Name: "web", People: []string{"ann"}})
+	for i := range 30 {
+		d := enplace.Definition{Key: fmt.Sprint("item-", i), Files: []enplace.ItemFile{{Path: "setup.sh", Content: strings.Repeat("true\n", 800)}}}
+		err = errors.Join(err, s.PutItem(ctx, enplace.Item{Definition: d, Scope: chain[i%3], Enabled: true}))
+		set.Items = append(set.Items, enplace.SetItem{Definition: d, Scope: chain[i%3]})
+		computer.Sets[0].Items = append(computer.Sets[0].Items, enplace.ComputerItem{InstalledItem: enplace.InstalledItem{Key: d.Key, Tools: make([]enplace.ToolStatus, 2)}})
+	}
+	_, err2 := s.PutConversation(ctx, enplace.Conversation{ID: "c", Kind: enplace.ConversationDirect, Person: "ann"})
+	_, err3 := s.PutSet(ctx, set)
+	if err := errors.Join(err, err2, err3, s.CreateComputer(ctx, computer)); err != nil {
+		b.Fatal(err)
+	}
+	for name, read := range map[string]func() error{
+		"Conversation": func() error { _, err := s.Conversation(ctx, "c"); return err },
+		"Computer":     func() error { _, err := s.Computer(ctx, "person:ann"); return err },
+		"Set":          func() error { _, err := s.Set(ctx, "set"); return err },
+		"Declared":     func() error { _, err := s.Declared(ctx, chain); return err },
+		"DeclaredAt":   func() error { _, err := s.DeclaredAt(ctx); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := read(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

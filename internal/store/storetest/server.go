@@ -154,6 +154,8 @@ func settings(t *testing.T, s store.Store) {
 func cursors(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	e := env(t, s, "one")
+	putPerson(t, s, "ann")
+	check(t, s.CreateComputer(ctx, computerOf("person:ann")))
 	lists := map[string]func(enplace.Page) error{
 		"environments": func(p enplace.Page) error { _, err := s.ListEnvironments(ctx, "", p); return err },
 		"tree":         func(p enplace.Page) error { _, err := s.ListTree(ctx, e.ID, "", p); return err },
@@ -165,8 +167,16 @@ func cursors(t *testing.T, s store.Store) {
 			_, err := s.ListTasks(ctx, store.TaskFilter{Status: enplace.TaskQueued}, p)
 			return err
 		},
-		"keys":  func(p enplace.Page) error { _, err := s.ListKeys(ctx, p); return err },
-		"audit": func(p enplace.Page) error { _, err := s.ListAudit(ctx, "", p); return err },
+		"keys":          func(p enplace.Page) error { _, err := s.ListKeys(ctx, p); return err },
+		"audit":         func(p enplace.Page) error { _, err := s.ListAudit(ctx, "", p); return err },
+		"teams":         func(p enplace.Page) error { _, err := s.ListTeams(ctx, p); return err },
+		"people":        func(p enplace.Page) error { _, err := s.ListPeople(ctx, p); return err },
+		"rooms":         func(p enplace.Page) error { _, err := s.ListRooms(ctx, p); return err },
+		"conversations": func(p enplace.Page) error { _, err := s.ListConversations(ctx, p); return err },
+		"plugins":       func(p enplace.Page) error { _, err := s.ListPlugins(ctx, "", p); return err },
+		"sets":          func(p enplace.Page) error { _, err := s.ListSets(ctx, p); return err },
+		"computers":     func(p enplace.Page) error { _, err := s.ListComputers(ctx, p); return err },
+		"errors":        func(p enplace.Page) error { _, err := s.ListComputerErrors(ctx, "person:ann", p); return err },
 	}
 	raw := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	for name, list := range lists {
@@ -204,5 +214,39 @@ func reopen(t *testing.T, p Place) {
 		listed(t, "tree", paths, func(e enplace.TreeEntry) string { return e.Path }, func(p enplace.Page) (enplace.List[enplace.TreeEntry], error) {
 			return s.ListTree(ctx, e.ID, "", p)
 		})
+	}
+}
+
+// reopenToolchains is reopen for what scopes declare and computers have.
+func reopenToolchains(t *testing.T, p Place) {
+	ctx := t.Context()
+	s := p.Open(t)
+	team := putTeam(t, s, "web", "ann")
+	room := putRoom(t, s, "lab", "web")
+	conv := must[enplace.Conversation](t)(s.PutConversation(ctx, enplace.Conversation{ID: "c1", Kind: enplace.ConversationRoom, Room: "lab", CreatedAt: at(1), UpdatedAt: at(1)}))
+	check(t, s.CreatePlugin(ctx, pluginOf("plug_1", "team:web", "tools", at(1)), itemsOf("", at(1), "jq")))
+	choose(t, s, "person:ann", "jq", enplace.ChoiceOff)
+	check(t, s.PutEgress(ctx, enplace.Organisation, &enplace.Egress{Policy: enplace.EgressNone}, at(1)))
+	must[enplace.Secret](t)(s.PutSecret(ctx, secretOf("team:web", "TOKEN", "sealed")))
+	set := must[store.SetRecord](t)(s.PutSet(ctx, setOf("one", at(1))))
+	check(t, s.CreateComputer(ctx, computerOf("room:lab")))
+	check(t, s.AppendComputerError(ctx, "room:lab", enplace.ComputerError{Key: "jq"}, 5))
+	plugin := must[enplace.Plugin](t)(s.Plugin(ctx, "plug_1"))
+	declared := must[store.Declared](t)(s.Declared(ctx, nil))
+	secrets := must[[]store.SecretRecord](t)(s.Secrets(ctx, nil))
+	computer := must[store.ComputerRecord](t)(s.Computer(ctx, "room:lab"))
+	check(t, s.Close())
+
+	for range 2 {
+		s := p.Open(t)
+		same(t, "team", must[enplace.Team](t)(s.Team(ctx, "web")), team)
+		same(t, "room", must[enplace.Room](t)(s.Room(ctx, "lab")), room)
+		same(t, "conversation", must[enplace.Conversation](t)(s.Conversation(ctx, "c1")), conv)
+		same(t, "plugin", must[enplace.Plugin](t)(s.Plugin(ctx, "plug_1")), plugin)
+		same(t, "declared", must[store.Declared](t)(s.Declared(ctx, nil)), declared)
+		same(t, "secrets", must[[]store.SecretRecord](t)(s.Secrets(ctx, nil)), secrets)
+		same(t, "set", must[store.SetRecord](t)(s.Set(ctx, "one")), set)
+		same(t, "computer", must[store.ComputerRecord](t)(s.Computer(ctx, "room:lab")), computer)
+		same(t, "error log", len(must[enplace.List[enplace.ComputerError]](t)(s.ListComputerErrors(ctx, "room:lab", enplace.Page{})).Items), 1)
 	}
 }

@@ -77,6 +77,7 @@ type Item struct {
 	UpdatedAt  int64
 	Findings   string
 	Definition string
+	Contents   []byte
 }
 
 type Key struct {
@@ -129,6 +130,7 @@ type Set struct {
 	Image       string
 	Bundle      string
 	Resolved    string
+	Contents    []byte
 }
 
 type Step struct {

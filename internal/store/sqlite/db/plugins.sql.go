@@ -127,7 +127,7 @@ func (q *Queries) DropChoices(ctx context.Context, key string) error {
 }
 
 const getItem = `-- name: GetItem :one
-SELECT scope, key, plugin, mode, enabled, locked, updated_at, findings, definition FROM items WHERE scope = $1 AND key = $2
+SELECT scope, key, plugin, mode, enabled, locked, updated_at, findings, definition, contents FROM items WHERE scope = $1 AND key = $2
 `
 
 type GetItemParams struct {
@@ -148,6 +148,7 @@ func (q *Queries) GetItem(ctx context.Context, arg GetItemParams) (Item, error) 
 		&i.UpdatedAt,
 		&i.Findings,
 		&i.Definition,
+		&i.Contents,
 	)
 	return i, err
 }
@@ -164,8 +165,8 @@ func (q *Queries) GetPlugin(ctx context.Context, id string) (string, error) {
 }
 
 const insertItem = `-- name: InsertItem :exec
-INSERT INTO items (scope, key, plugin, mode, enabled, locked, updated_at, findings, definition)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO items (scope, key, plugin, mode, enabled, locked, updated_at, findings, definition, contents)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 `
 
 type InsertItemParams struct {
@@ -178,6 +179,7 @@ type InsertItemParams struct {
 	UpdatedAt  int64
 	Findings   string
 	Definition string
+	Contents   []byte
 }
 
 func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) error {
@@ -191,6 +193,7 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) error {
 		arg.UpdatedAt,
 		arg.Findings,
 		arg.Definition,
+		arg.Contents,
 	)
 	return err
 }
@@ -219,7 +222,7 @@ func (q *Queries) InsertPlugin(ctx context.Context, arg InsertPluginParams) erro
 }
 
 const itemsBetween = `-- name: ItemsBetween :many
-SELECT scope, key, plugin, mode, enabled, locked, updated_at, findings, definition FROM items WHERE scope >= $1 AND scope <= $2 ORDER BY scope, key
+SELECT scope, key, plugin, mode, enabled, locked, updated_at, findings, definition, contents FROM items WHERE scope >= $1 AND scope <= $2 ORDER BY scope, key
 `
 
 type ItemsBetweenParams struct {
@@ -246,6 +249,7 @@ func (q *Queries) ItemsBetween(ctx context.Context, arg ItemsBetweenParams) ([]I
 			&i.UpdatedAt,
 			&i.Findings,
 			&i.Definition,
+			&i.Contents,
 		); err != nil {
 			return nil, err
 		}
@@ -261,7 +265,7 @@ func (q *Queries) ItemsBetween(ctx context.Context, arg ItemsBetweenParams) ([]I
 }
 
 const itemsOfPlugin = `-- name: ItemsOfPlugin :many
-SELECT scope, key, plugin, mode, enabled, locked, updated_at, findings, definition FROM items WHERE plugin = $1 ORDER BY key
+SELECT scope, key, plugin, mode, enabled, locked, updated_at, findings, definition, contents FROM items WHERE plugin = $1 ORDER BY key
 `
 
 func (q *Queries) ItemsOfPlugin(ctx context.Context, plugin sql.NullString) ([]Item, error) {
@@ -283,6 +287,7 @@ func (q *Queries) ItemsOfPlugin(ctx context.Context, plugin sql.NullString) ([]I
 			&i.UpdatedAt,
 			&i.Findings,
 			&i.Definition,
+			&i.Contents,
 		); err != nil {
 			return nil, err
 		}
@@ -450,9 +455,9 @@ func (q *Queries) PutChoice(ctx context.Context, arg PutChoiceParams) error {
 }
 
 const putItem = `-- name: PutItem :execrows
-INSERT INTO items (scope, key, mode, enabled, locked, updated_at, findings, definition) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO items (scope, key, mode, enabled, locked, updated_at, findings, definition, contents) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (scope, key) DO UPDATE SET mode = excluded.mode, enabled = excluded.enabled, locked = excluded.locked,
-    updated_at = excluded.updated_at, findings = excluded.findings, definition = excluded.definition
+    updated_at = excluded.updated_at, findings = excluded.findings, definition = excluded.definition, contents = excluded.contents
 WHERE items.plugin IS NULL
 `
 
@@ -465,6 +470,7 @@ type PutItemParams struct {
 	UpdatedAt  int64
 	Findings   string
 	Definition string
+	Contents   []byte
 }
 
 func (q *Queries) PutItem(ctx context.Context, arg PutItemParams) (int64, error) {
@@ -477,6 +483,7 @@ func (q *Queries) PutItem(ctx context.Context, arg PutItemParams) (int64, error)
 		arg.UpdatedAt,
 		arg.Findings,
 		arg.Definition,
+		arg.Contents,
 	)
 	if err != nil {
 		return 0, err
@@ -533,7 +540,7 @@ func (q *Queries) ReadsKey(ctx context.Context, arg ReadsKeyParams) (bool, error
 }
 
 const replaceItem = `-- name: ReplaceItem :exec
-UPDATE items SET mode = $3, enabled = $4, locked = $5, updated_at = $6, findings = $7, definition = $8 WHERE scope = $1 AND key = $2
+UPDATE items SET mode = $3, enabled = $4, locked = $5, updated_at = $6, findings = $7, definition = $8, contents = $9 WHERE scope = $1 AND key = $2
 `
 
 type ReplaceItemParams struct {
@@ -545,6 +552,7 @@ type ReplaceItemParams struct {
 	UpdatedAt  int64
 	Findings   string
 	Definition string
+	Contents   []byte
 }
 
 func (q *Queries) ReplaceItem(ctx context.Context, arg ReplaceItemParams) error {
@@ -557,6 +565,7 @@ func (q *Queries) ReplaceItem(ctx context.Context, arg ReplaceItemParams) error 
 		arg.UpdatedAt,
 		arg.Findings,
 		arg.Definition,
+		arg.Contents,
 	)
 	return err
 }

@@ -23,7 +23,7 @@ func (q *Queries) DeleteSets(ctx context.Context, before int64) (int64, error) {
 }
 
 const getSet = `-- name: GetSet :one
-SELECT hash, created_at, used_at, next_refresh, image, bundle, resolved FROM sets WHERE hash = $1
+SELECT hash, created_at, used_at, next_refresh, image, bundle, resolved, contents FROM sets WHERE hash = $1
 `
 
 func (q *Queries) GetSet(ctx context.Context, hash string) (Set, error) {
@@ -37,12 +37,13 @@ func (q *Queries) GetSet(ctx context.Context, hash string) (Set, error) {
 		&i.Image,
 		&i.Bundle,
 		&i.Resolved,
+		&i.Contents,
 	)
 	return i, err
 }
 
 const listSets = `-- name: ListSets :many
-SELECT hash, created_at, used_at, next_refresh, image, bundle, resolved FROM sets
+SELECT hash, created_at, used_at, next_refresh, image, bundle, resolved, contents FROM sets
 WHERE (used_at, hash) < ($1, CAST($2 AS TEXT))
 ORDER BY used_at DESC, hash DESC LIMIT $3
 `
@@ -70,6 +71,7 @@ func (q *Queries) ListSets(ctx context.Context, arg ListSetsParams) ([]Set, erro
 			&i.Image,
 			&i.Bundle,
 			&i.Resolved,
+			&i.Contents,
 		); err != nil {
 			return nil, err
 		}
@@ -85,9 +87,9 @@ func (q *Queries) ListSets(ctx context.Context, arg ListSetsParams) ([]Set, erro
 }
 
 const putSet = `-- name: PutSet :one
-INSERT INTO sets (hash, created_at, used_at, next_refresh, image, bundle, resolved) VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO sets (hash, created_at, used_at, next_refresh, image, bundle, resolved, contents) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (hash) DO UPDATE SET used_at = excluded.used_at
-RETURNING hash, created_at, used_at, next_refresh, image, bundle, resolved
+RETURNING hash, created_at, used_at, next_refresh, image, bundle, resolved, contents
 `
 
 type PutSetParams struct {
@@ -98,6 +100,7 @@ type PutSetParams struct {
 	Image       string
 	Bundle      string
 	Resolved    string
+	Contents    []byte
 }
 
 func (q *Queries) PutSet(ctx context.Context, arg PutSetParams) (Set, error) {
@@ -109,6 +112,7 @@ func (q *Queries) PutSet(ctx context.Context, arg PutSetParams) (Set, error) {
 		arg.Image,
 		arg.Bundle,
 		arg.Resolved,
+		arg.Contents,
 	)
 	var i Set
 	err := row.Scan(
@@ -119,6 +123,7 @@ func (q *Queries) PutSet(ctx context.Context, arg PutSetParams) (Set, error) {
 		&i.Image,
 		&i.Bundle,
 		&i.Resolved,
+		&i.Contents,
 	)
 	return i, err
 }

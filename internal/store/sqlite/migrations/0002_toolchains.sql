@@ -67,7 +67,8 @@ CREATE TABLE items (
     locked     BOOLEAN NOT NULL,
     updated_at BIGINT  NOT NULL,
     findings   TEXT    NOT NULL,
-    definition TEXT    NOT NULL,           -- with all files: up to a megabyte and more
+    definition TEXT    NOT NULL,
+    contents   BYTEA   NOT NULL,           -- of the definition's files: up to a megabyte
     PRIMARY KEY (scope, key)
 );
 CREATE INDEX items_key ON items (key);
@@ -111,7 +112,8 @@ CREATE TABLE sets (
     next_refresh BIGINT NOT NULL,
     image        TEXT   NOT NULL,          -- the bundle's, or empty
     bundle       TEXT   NOT NULL,
-    resolved     TEXT   NOT NULL           -- the set, which never changes, with the files of its items
+    resolved     TEXT   NOT NULL,          -- the set, which never changes
+    contents     BYTEA  NOT NULL           -- of its items' files
 );
 CREATE INDEX sets_used ON sets (used_at, hash);
 

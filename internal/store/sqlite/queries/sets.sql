@@ -1,5 +1,5 @@
 -- name: PutSet :one
-INSERT INTO sets (hash, created_at, used_at, next_refresh, image, bundle, resolved) VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO sets (hash, created_at, used_at, next_refresh, image, bundle, resolved, contents) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (hash) DO UPDATE SET used_at = excluded.used_at
 RETURNING *;
 
