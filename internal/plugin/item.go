@@ -30,7 +30,7 @@ type item struct {
 
 // item reads the item of a folder; nil where the folder is none.
 func (r *reader) item(folder string) (*item, error) {
-	i := &item{r: r, folder: folder, files: map[string]string{}, links: map[string]string{}}
+	i := &item{r: r, folder: folder, def: enplace.Definition{Folder: folder}, files: map[string]string{}, links: map[string]string{}}
 	entries, more, err := readDir(r.fsys, i.file(""))
 	if err != nil {
 		return nil, err
@@ -44,6 +44,10 @@ func (r *reader) item(folder string) (*item, error) {
 	}
 	if err := enplace.CheckPath(folder); err != nil {
 		i.errorf("", 0, "%s; rename the folder", messageOf(err))
+		return i, nil
+	}
+	if enplace.Shown(folder, 255) != folder {
+		i.errorf("", 0, "the folder's name holds characters that cannot be shown; rename it")
 		return i, nil
 	}
 	if err := i.collect(description); err != nil {

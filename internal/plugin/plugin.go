@@ -20,14 +20,7 @@ import (
 type Result struct {
 	Name        string               // as plugin.json says; "" where it does not
 	Definitions []enplace.Definition // of the items without an error, by key
-	Broken      []Broken             // the items with an error, by folder
 	Findings    []enplace.Finding    // by item, file and line; those of the plugin itself first
-}
-
-// Broken is an item that was refused, so that its last good definition can be kept.
-type Broken struct {
-	Folder string
-	Key    string // as far as it could be read; "" where nothing says it
 }
 
 // Bounds of a plugin's folder.
@@ -41,7 +34,8 @@ const (
 
 // Read reads the items of a plugin: the folders of environments/ that have an environment.json. One that is wrong is left out
 // and said in the findings, and the others are read all the same. An error is of reading the filesystem, never of what is in
-// it. The filesystem says by Lstat and ReadLink (fs.ReadLinkFS) what is a link; the one of an os.Root does.
+// it. The filesystem says by Lstat and ReadLink (fs.ReadLinkFS) what is a link; the one of an os.Root does. Item of a finding is
+// the Folder of the definition that it is about.
 func Read(fsys fs.FS) (Result, error) {
 	r := &reader{fsys: fsys, counts: map[string]int{}}
 	if err := r.manifest(); err != nil {
@@ -171,9 +165,7 @@ func (r *reader) duplicates(items []*item) {
 func (r *reader) result(items []*item) Result {
 	res := Result{Name: r.name, Findings: r.findings}
 	for _, i := range items {
-		if i.broken {
-			res.Broken = append(res.Broken, Broken{Folder: i.folder, Key: i.def.Key})
-		} else {
+		if !i.broken {
 			res.Definitions = append(res.Definitions, i.def)
 		}
 	}
@@ -182,4 +174,17 @@ func (r *reader) result(items []*item) Result {
 		return cmp.Or(cmp.Compare(a.Item, b.Item), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 	})
 	return res
+}
+
+// Rewrap gives the entries of an import with environments/ put back, where that was the single top folder that the import took
+// off (enplace.ImportReport.Unwrapped): an archive of it alone is a plugin too.
+func Rewrap(entries []enplace.TreeEntry, unwrapped string) []enplace.TreeEntry {
+	if unwrapped != enplace.ItemsFolder {
+		return entries
+	}
+	wrapped := slices.Clone(entries)
+	for i := range wrapped {
+		wrapped[i].Path = path.Join(enplace.ItemsFolder, wrapped[i].Path)
+	}
+	return wrapped
 }

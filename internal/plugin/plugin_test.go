@@ -1,12 +1,9 @@
 package plugin_test
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,7 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"enplace"
+	"enplace/internal/blob"
+	"enplace/internal/blob/dir"
 	"enplace/internal/plugin"
+	"enplace/internal/treefs"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -244,9 +244,6 @@ func tell(res plugin.Result) string {
 		}
 		fmt.Fprintf(&b, "; %d files\n", len(d.Files))
 	}
-	for _, i := range res.Broken {
-		fmt.Fprintf(&b, "broken %q, key %q\n", i.Folder, i.Key)
-	}
 	for _, f := range res.Findings {
 		fmt.Fprintf(&b, "[%s] %s:%d: %s: %s\n", f.Item, f.File, f.Line, f.Severity, f.Message)
 	}
@@ -305,6 +302,9 @@ func TestGoodItems(t *testing.T) {
 			}
 		}
 		for _, d := range res.Definitions {
+			if _, ok := good[c]["environments/"+d.Folder+"/environment.json"]; !ok {
+				t.Errorf("%s: %s is of the folder %q", c, d.Key, d.Folder)
+			}
 			for _, f := range d.Files {
 				if strings.Contains(f.Content, "\r\n") || strings.HasPrefix(f.Content, "\ufeff") || enplace.CheckPath(f.Path) != nil {
 					t.Errorf("%s: %q was not normalised", c, f.Path)
@@ -332,18 +332,20 @@ func TestOneBadItemStopsNoOther(t *testing.T) {
 	}
 }
 
-// An import's entries say what the folder says that they came from.
-func TestEntriesReadAsFolders(t *testing.T) {
+// What an import brings says what the folder says that it came from.
+func TestImportsReadAsFolders(t *testing.T) {
 	t.Parallel()
+	blobs, err := dir.Open(t.TempDir())
+	must(t, err)
 	for _, cases := range []map[string]files{bad, good} {
 		for c, all := range cases {
-			entries, open, ok := entriesOf(all)
+			entries, ok := entriesOf(t, blobs, all)
 			if !ok {
 				continue
 			}
 			want, err := plugin.Read(lay(t, all).FS())
 			must(t, err)
-			got, err := plugin.Read(plugin.FromEntries(entries, "", open))
+			got, err := plugin.Read(treefs.New(t.Context(), blobs, entries, nil))
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s:\n%s", c, diff)
@@ -353,53 +355,49 @@ func TestEntriesReadAsFolders(t *testing.T) {
 }
 
 // entriesOf makes entries of files; not of what no import brings.
-func entriesOf(all files) ([]enplace.TreeEntry, plugin.Open, bool) {
+func entriesOf(t *testing.T, blobs blob.Store, all files) ([]enplace.TreeEntry, bool) {
+	batch, err := blobs.Batch(t.Context())
+	must(t, err)
+	defer batch.Discard()
 	var entries []enplace.TreeEntry
-	blobs := map[enplace.Digest]string{}
 	for name, content := range all {
 		target, isLink := strings.CutPrefix(content, linkTo)
 		switch {
 		case content == pipe, strings.HasSuffix(name, "/"), enplace.CheckPath(name) != nil:
-			return nil, nil, false
+			return nil, false
 		case isLink:
 			entries = append(entries, enplace.TreeEntry{Path: name, Type: enplace.EntryLink, Target: target})
 		default:
-			digest := enplace.DigestOf([]byte(content))
-			blobs[digest] = content
-			entries = append(entries, enplace.TreeEntry{Path: name, Type: enplace.EntryFile, Size: int64(len(content)), Digest: digest})
+			info, err := batch.Add(t.Context(), strings.NewReader(content), enplace.MaxFileBytes)
+			must(t, err)
+			entries = append(entries, enplace.TreeEntry{Path: name, Type: enplace.EntryFile, Size: info.Bytes, Digest: info.Digest})
 		}
 	}
-	return entries, func(d enplace.Digest) (io.ReadCloser, error) {
-		content, ok := blobs[d]
-		if !ok {
-			return nil, errors.New("no such blob")
-		}
-		return io.NopCloser(bytes.NewReader([]byte(content))), nil
-	}, true
+	must(t, batch.Commit(t.Context()))
+	return entries, true
 }
 
 // An archive of environments/ alone lost it as the single top folder that imports take off.
 func TestUnwrappedEnvironments(t *testing.T) {
 	t.Parallel()
-	entries, open, _ := entriesOf(files{"item/environment.json": described, "item/mise.toml": tools})
-	res, err := plugin.Read(plugin.FromEntries(entries, "environments", open))
-	if err != nil || len(res.Definitions) != 1 || len(res.Findings) != 0 {
-		t.Errorf("%+v %v", res, err)
-	}
-	res, err = plugin.Read(plugin.FromEntries(entries, "my-plugin-main", open))
-	if err != nil || len(res.Definitions) != 0 {
-		t.Errorf("%+v %v", res, err)
+	blobs, err := dir.Open(t.TempDir())
+	must(t, err)
+	entries, _ := entriesOf(t, blobs, files{"item/environment.json": described, "item/mise.toml": tools})
+	for unwrapped, want := range map[string]int{"environments": 1, "my-plugin-main": 0} {
+		res, err := plugin.Read(treefs.New(t.Context(), blobs, plugin.Rewrap(entries, unwrapped), nil))
+		if err != nil || len(res.Definitions) != want {
+			t.Errorf("%s: %+v %v", unwrapped, res, err)
+		}
 	}
 }
 
 // A failure to read is an error and no finding: it says nothing of the item.
 func TestUnreadableIsNoFinding(t *testing.T) {
 	t.Parallel()
-	entries, _, _ := entriesOf(with(nil))
-	broken := errors.New("the disk is gone")
-	_, err := plugin.Read(plugin.FromEntries(entries, "", func(enplace.Digest) (io.ReadCloser, error) { return nil, broken }))
-	if !errors.Is(err, broken) {
-		t.Error(err)
+	root := lay(t, with(nil))
+	root.Close()
+	if res, err := plugin.Read(root.FS()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("%+v %v", res, err)
 	}
 }
 
@@ -429,9 +427,7 @@ func TestFindingsAreBounded(t *testing.T) {
 	if len(res.Findings) > 250 || len(res.Findings) < 100 {
 		t.Errorf("%d findings", len(res.Findings))
 	}
-	if len(res.Broken) != 1 {
+	if len(res.Definitions) != 0 {
 		t.Error("taken")
 	}
 }
-
-var _ fs.ReadLinkFS = plugin.FromEntries(nil, "", nil).(fs.ReadLinkFS)

@@ -1,18 +1,16 @@
 package plugin
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"unicode/utf8"
 
 	"enplace"
@@ -175,17 +173,16 @@ func FuzzRead(f *testing.F) {
 	f.Add(`{"name": "b"}`, "", "", ".env", []byte{0})
 	f.Add("\ufeff{}\r\n", "[tools", "curl x | sh", "A/../b", []byte("\xff\xfe"))
 	f.Fuzz(func(t *testing.T, description, toml, script, name string, content []byte) {
-		blobs := [][]byte{[]byte(description), []byte(toml), []byte(script), content}
-		paths := []string{"environments/i/environment.json", "environments/i/mise.toml", "environments/i/setup.sh", "environments/i/" + name}
-		if enplace.CheckPath(paths[3]) != nil || slices.Contains(paths[:3], paths[3]) || strings.HasPrefix(name, "environment.json/") || strings.HasPrefix(name, "mise.toml/") || strings.HasPrefix(name, "setup.sh/") {
+		fsys := fstest.MapFS{
+			"environments/i/environment.json": {Data: []byte(description)}, "environments/i/mise.toml": {Data: []byte(toml)}, "environments/i/setup.sh": {Data: []byte(script)},
+		}
+		other := "environments/i/" + name
+		if enplace.CheckPath(other) != nil || slices.Contains([]string{"environment.json", "mise.toml", "setup.sh"}, strings.Split(name, "/")[0]) {
 			t.Skip()
 		}
-		var entries []enplace.TreeEntry
-		for i, p := range paths {
-			entries = append(entries, enplace.TreeEntry{Path: p, Type: enplace.EntryFile, Digest: enplace.Digest(fmt.Sprint(i))})
-		}
+		fsys[other] = &fstest.MapFile{Data: content}
 		read := func() Result {
-			res, err := Read(FromEntries(entries, "", contents(blobs)))
+			res, err := Read(fsys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,15 +203,4 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
-}
-
-// contents opens a blob by its number.
-func contents(blobs [][]byte) Open {
-	return func(d enplace.Digest) (io.ReadCloser, error) {
-		i, err := strconv.Atoi(string(d))
-		if err != nil {
-			return nil, err
-		}
-		return io.NopCloser(bytes.NewReader(blobs[i])), nil
-	}
 }
