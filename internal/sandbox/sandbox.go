@@ -37,6 +37,7 @@ type Abilities struct {
 	// OwnKernel says that a sandbox has a kernel of its own, and the host's sees it as one process: what uses up
 	// memory ends the whole sandbox, and /proc, /sys and /dev are that kernel's.
 	OwnKernel bool
+	Durable   bool // Spec.Durable can be had; without it Start answers unavailable
 }
 
 // Spec is a sandbox to start.
@@ -49,8 +50,12 @@ type Spec struct {
 	Setup  Setup
 	Keep   bool // keep the working directory after Stop, until Discard
 	// Durable, when not empty, names a volume that lasts: whatever is written to the root is kept under this name beyond Stop,
-	// the server and a crash of the host, until DropDurable. It lies over the Root that it was made with, and one sandbox has it
-	// at a time. Limits.DiskMiB counts when it is made. It goes without Keep.
+	// the server and a crash of the host, until DropDurable. fsync inside reaches the disk, and what Stop ended is on it.
+	//
+	// The volume is made by the first Start, of Limits.DiskMiB, over the images of Root. Start refuses other images, and a volume
+	// that another sandbox has: kind conflict. One that a crash left unclean is mended first; one that cannot be is left as it is,
+	// and Start says so: kind unavailable. /run, /dev/shm and /tmp are empty at each start. There is no working directory, so that Work
+	// finds none, and neither Keep nor writable mounts go with it.
 	Durable string
 }
 
@@ -101,6 +106,12 @@ type Runtime interface {
 	// DropCache removes a cache volume. Unknown names are no error.
 	DropCache(ctx context.Context, name string) error
 
+	// DropDurable removes a durable volume, once no sandbox has it. Unknown names are no error.
+	DropDurable(ctx context.Context, name string) error
+
+	// Durables gives the names of the durable volumes and the bytes that each takes on the host's disk.
+	Durables(ctx context.Context) (map[string]int64, error)
+
 	// Recover settles what an earlier process left: every sandbox is killed, its mounts, cgroups and files removed, but for the
 	// working directories that keep asks for, and durable volumes. Called once, before Start.
 	Recover(ctx context.Context, keep func(id string) bool) error
@@ -131,6 +142,10 @@ type Sandbox interface {
 	Written(ctx context.Context, path string, depth int) (map[string]int64, error)
 
 	Stats(ctx context.Context) (Stats, error)
+
+	// Egress gives the sandbox another policy. From then on new connections follow it, those that were open are cut, and what was
+	// refused before is forgotten.
+	Egress(e enplace.Egress)
 
 	// Done is closed when the sandbox has stopped, whatever stopped it.
 	Done() <-chan struct{}

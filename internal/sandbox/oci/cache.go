@@ -19,9 +19,10 @@ type caches struct {
 	dir     string
 	volumes *volumes
 
+	held holds
+
 	mu   sync.Mutex
-	held map[string]chan struct{} // closed when the holder lets go
-	used map[string]string        // loop devices of those mounted
+	used map[string]string // loop devices of those mounted
 }
 
 // acquire waits for the named caches to be free and takes them, in the order of their names, so that two sandboxes cannot wait
@@ -45,21 +46,10 @@ func (c *caches) acquire(ctx context.Context, mounts []sandbox.Mount) ([]string,
 }
 
 func (c *caches) take(ctx context.Context, name string) error {
-	for {
-		c.mu.Lock()
-		free, taken := c.held[name]
-		if !taken {
-			c.held[name] = make(chan struct{})
-			c.mu.Unlock()
-			return nil
-		}
-		c.mu.Unlock()
-		select {
-		case <-free:
-		case <-ctx.Done():
-			return enplace.Errorf(enplace.KindBusy, "the cache %s is in use by another sandbox; try again when that has ended", name).WithCause(ctx.Err())
-		}
+	if err := c.held.take(ctx, name); err != nil {
+		return enplace.Errorf(enplace.KindBusy, "the cache %s is in use by another sandbox; try again when that has ended", name).WithCause(err)
 	}
+	return nil
 }
 
 // release lets go of caches once their mounts are gone.
@@ -71,10 +61,9 @@ func (c *caches) release(ctx context.Context, names []string) {
 		// One that stays busy is not clean, and is made anew by whoever comes next.
 		_ = loopFreed(ctx, device, c.image(name))
 		c.mu.Lock()
-		close(c.held[name])
-		delete(c.held, name)
 		delete(c.used, name)
 		c.mu.Unlock()
+		c.held.release(name)
 	}
 }
 
@@ -111,7 +100,7 @@ func (c *caches) open(ctx context.Context, m sandbox.Mount) (*os.File, error) {
 	if err := os.RemoveAll(image); err != nil {
 		return nil, err
 	}
-	if err := c.volumes.format(ctx, image, m.CacheMiB); err != nil {
+	if err := c.volumes.format(ctx, image, m.CacheMiB, passing); err != nil {
 		return nil, fmt.Errorf("making the cache %s: %w", m.Cache, err)
 	}
 	mount, device, err := mountImage(image, volumeAttrs, false)
@@ -133,7 +122,7 @@ func (c *caches) usable(ctx context.Context, image string, mib int) bool {
 	if err != nil || !cleanlyUnmounted(image) {
 		return false
 	}
-	template, err := c.volumes.template(ctx, mib)
+	template, err := c.volumes.template(ctx, mib, passing)
 	if err != nil {
 		return false
 	}

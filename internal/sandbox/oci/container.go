@@ -47,6 +47,7 @@ type container struct {
 	layers  []*image.Layer
 	ahead   atomic.Pointer[ahead]
 	volume  *volume
+	claim   *claim // on a durable volume, which volume is then
 	gate    *egress.Gate
 	client  *guest.Client
 	said    *tail         // the guest's own messages
@@ -228,7 +229,9 @@ func (c *container) clear() error {
 	for _, l := range c.layers {
 		note(l.Close())
 	}
-	if c.volume != nil {
+	if c.claim != nil {
+		note(c.closeDurable(context.WithoutCancel(ctx)))
+	} else if c.volume != nil {
 		note(c.clearVolume(ctx))
 	}
 	c.r.caches.release(ctx, c.held)

@@ -32,14 +32,22 @@ const ownerFile = "owner.json"
 // create makes a container that waits for an owner, with no way out until then. The mounts are those that it cannot be given
 // later. Nothing is left of one that fails.
 func (r *Runtime) create(ctx context.Context, k key, l enplace.Limits, mounts []sandbox.Mount) (*container, error) {
+	return r.make(ctx, r.newContainer(k, l, mounts))
+}
+
+func (r *Runtime) newContainer(k key, l enplace.Limits, mounts []sandbox.Mount) *container {
 	name := "sbx-" + strings.TrimPrefix(enplace.NewID(enplace.PrefixSandbox, r.now()), enplace.PrefixSandbox+"_")
 	c := &container{r: r, key: k, limits: l, cold: outerFirst(mounts), name: name, dir: filepath.Join(r.dir, sandboxesDir, name),
 		said: &tail{}, done: make(chan struct{})}
 	c.life, c.end = context.WithCancel(context.Background())
+	return c
+}
+
+func (r *Runtime) make(ctx context.Context, c *container) (*container, error) {
 	if err := c.create(ctx); err != nil {
 		c.end()
-		if e := errors.Join(r.engine.delete(context.WithoutCancel(ctx), name), c.clear()); e != nil {
-			r.log.Error("clearing away a sandbox that failed to start", "sandbox", name, "error", e)
+		if e := errors.Join(r.engine.delete(context.WithoutCancel(ctx), c.name), c.clear()); e != nil {
+			r.log.Error("clearing away a sandbox that failed to start", "sandbox", c.name, "error", e)
 		}
 		if said := c.lastWords(); said != "" {
 			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
@@ -114,9 +122,12 @@ func (c *container) create(ctx context.Context) (err error) {
 }
 
 func (c *container) makeVolume(ctx context.Context) (err error) {
+	if c.claim != nil {
+		return c.openDurable()
+	}
 	c.volume, err = c.r.volumes.create(ctx, filepath.Join(c.dir, volumeDir), filepath.Join(c.dir, volumeImage), c.key.disk, c.idBase)
 	if err == nil && c.r.engine.gvisor {
-		err = c.makeTmp()
+		err = emptyTmp(c.volume.dir, c.idBase)
 	}
 	return err
 }
@@ -136,14 +147,20 @@ func (c *container) writeOwner(keep bool) error {
 }
 
 // mountRoot stacks the images, as the sandbox's root sees them, below a writable layer on the volume.
-func (c *container) mountRoot(ctx context.Context) (*os.File, error) {
+func (c *container) mountRoot(ctx context.Context) (mount *os.File, err error) {
+	if c.claim != nil {
+		mount, err = c.mountDurableRoot(ctx)
+		return withAttrs(mount, err, rootAttrs)
+	}
 	upper, work, err := c.volume.layer(volumeRoot, c.idBase)
 	if err != nil {
 		return nil, err
 	}
-	mount, err := c.stack(ctx, c.key.digests(), upper, work)
-	return withAttrs(mount, err, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	mount, err = c.stack(ctx, c.key.digests(), upper, work)
+	return withAttrs(mount, err, rootAttrs)
 }
+
+const rootAttrs = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
 // acquire keeps images until the sandbox's end.
 func (c *container) acquire(ctx context.Context, images []enplace.Digest) ([]*image.Layer, error) {

@@ -109,15 +109,6 @@ func (r *Runtime) gvisorSpec(c *container, s *specs.Spec) {
 // gvisorTasks are the threads that runsc itself takes of the host's limit.
 const gvisorTasks = 256
 
-// volumeTmp is the folder of a volume that is /tmp.
-const volumeTmp = volumeMounts + "/tmp"
-
-// makeTmp makes it.
-func (c *container) makeTmp() error {
-	dir := filepath.Join(c.volume.dir, volumeTmp)
-	return errors.Join(makeOwned(dir, c.idBase), os.Chmod(dir, os.ModeSticky|0o777))
-}
-
 // connect gives the two ends of the connection to a guest: the host's, and the one that process 1 inherits. No path leads to it.
 func connect() (host net.Conn, guest *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

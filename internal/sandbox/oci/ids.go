@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -95,6 +96,21 @@ func actAs(uid uint32) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
 		return os.NewSyscallError("setresuid", errno)
 	}
+	return keepRights()
+}
+
+// asRootOf runs f on a thread for which files belong to root of a sandbox, and which has the rights of the host's root all the same.
+func asRootOf(idBase uint32, f func() error) error {
+	return onOwnThread(func() error {
+		if err := errors.Join(unix.Setfsgid(int(idBase)), unix.Setfsuid(int(idBase)), keepRights()); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// keepRights gives the thread the rights again that a change of its user took.
+func keepRights() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
 	if err := unix.Capget(&header, &caps[0]); err != nil {

@@ -48,6 +48,7 @@ const (
 	sandboxesDir = "sandboxes" // one folder for each sandbox
 	workDir      = "work"      // kept working directories, as volumes
 	cachesDir    = "caches"    // cache volumes
+	durablesDir  = "durables"  // durable volumes, one folder for each
 	templatesDir = "templates" // empty volumes
 	runtimeDir   = "runtime"   // the runtime's own state
 	etcDir       = "etc"       // files that all sandboxes share
@@ -64,12 +65,13 @@ type Runtime struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	engine  *engine
-	cgroups cgroups
-	ids     *idRanges
-	volumes *volumes
-	caches  caches
-	pool    *pool
+	engine   *engine
+	cgroups  cgroups
+	ids      *idRanges
+	volumes  *volumes
+	caches   caches
+	durables durables
+	pool     *pool
 
 	mu     sync.Mutex
 	owned  map[string]*container // by owner; nil while one is started
@@ -117,7 +119,8 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	r := &Runtime{dir: dir, images: c.Images, egress: c.Egress, log: c.Logger, now: c.Now, cgroups: newCgroups(), spare: c.Spare,
 		ids: newIDRanges(c.IDBase, c.IDCount), owned: map[string]*container{}, all: map[*container]struct{}{}}
 	r.volumes = &volumes{templates: filepath.Join(dir, templatesDir)}
-	r.caches = caches{dir: filepath.Join(dir, cachesDir), volumes: r.volumes, held: map[string]chan struct{}{}, used: map[string]string{}}
+	r.caches = caches{dir: filepath.Join(dir, cachesDir), volumes: r.volumes, used: map[string]string{}}
+	r.durables = durables{dir: filepath.Join(dir, durablesDir), volumes: r.volumes, lingering: map[string]string{}}
 	r.pool = newPool(r, max(c.PoolMax, 0))
 	if r.engine, err = newEngine(ctx, cmp.Or(c.Runtime, runtimeRunc), filepath.Join(dir, runtimeDir), &r.cgroups); err != nil {
 		return nil, err
@@ -133,7 +136,7 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 	if r.caBundle, err = readable(c.CABundle, 0o004); err != nil {
 		return err
 	}
-	for _, name := range []string{sandboxesDir, workDir, cachesDir, templatesDir, etcDir} {
+	for _, name := range []string{sandboxesDir, workDir, cachesDir, durablesDir, templatesDir, etcDir} {
 		if err := os.MkdirAll(filepath.Join(r.dir, name), 0o700); err != nil {
 			return err
 		}
@@ -204,7 +207,7 @@ func (r *Runtime) tryVolume(ctx context.Context) error {
 	image := filepath.Join(r.dir, templatesDir, "try")
 	defer os.Remove(image)
 	os.Remove(image)
-	if err := r.volumes.format(ctx, image, enplace.DefaultTaskLimits.DiskMiB); err != nil {
+	if err := r.volumes.format(ctx, image, enplace.DefaultTaskLimits.DiskMiB, passing); err != nil {
 		return err
 	}
 	mount, _, err := mountImage(image, volumeAttrs, false)
@@ -221,7 +224,8 @@ func (r *Runtime) tryVolume(ctx context.Context) error {
 
 // Abilities says what this host lets the adapter do.
 func (r *Runtime) Abilities() sandbox.Abilities {
-	return sandbox.Abilities{AttachLive: !r.engine.gvisor, Disk: r.volumes.limited, Memory: r.cgroups.limits, OwnKernel: r.engine.gvisor}
+	return sandbox.Abilities{AttachLive: !r.engine.gvisor, Disk: r.volumes.limited, Memory: r.cgroups.limits, OwnKernel: r.engine.gvisor,
+		Durable: r.volumes.limited && !r.engine.gvisor}
 }
 
 // Get gives a running sandbox by its owner.

@@ -35,7 +35,7 @@ func (r *Runtime) Recover(ctx context.Context, keep func(id string) bool) error 
 	for _, name := range names {
 		errs = append(errs, r.settle(ctx, name, keep))
 	}
-	errs = append(errs, r.dropWork(keep))
+	errs = append(errs, r.dropWork(keep), r.durables.recover())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("recovering sandboxes: %w", err)
 	}

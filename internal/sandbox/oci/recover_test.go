@@ -54,8 +54,23 @@ func crash(dir string) {
 		}()
 		<-started
 	}
+	if r.Abilities().Durable {
+		b, err := r.Start(ctx, lastingSpec(enplace.Digest(base)))
+		fail(err)
+		_, err = b.Exec(ctx, sandbox.Command{Argv: []string{"/bin/sh", "-c", "echo written > /root/file; (sleep 9321 &)"}, Dir: "/"})
+		fail(err)
+		for _, name := range []string{durableNew + "1", durableDropped + "2"} {
+			fail(os.MkdirAll(filepath.Join(r.durables.dir, name, "volume"), 0o700))
+		}
+	}
 	fmt.Println("ready")
 	select {}
+}
+
+// lastingSpec is a sandbox on a durable volume.
+func lastingSpec(base enplace.Digest) sandbox.Spec {
+	return sandbox.Spec{ID: "lasting", Durable: "lasting", Root: []enplace.Digest{base}, Limits: enplace.DefaultComputerLimits,
+		Egress: enplace.Egress{Policy: enplace.EgressNone}}
 }
 
 // Whatever moment a server is killed at, the next one finds and settles what it left.
@@ -118,11 +133,33 @@ func recoverAfterKill(t *testing.T, program string) {
 			t.Error(err)
 		}
 	}
+	if r.Abilities().Durable {
+		recoveredDurable(t, r, base)
+	}
 	if err := r.Recover(t.Context(), func(string) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(dir, "sandbox", workDir)); len(left) > 0 {
 		t.Errorf("kept: %v", left)
+	}
+}
+
+// recoveredDurable looks at a durable volume that a killed server left.
+func recoveredDurable(t *testing.T, r *Runtime, base enplace.Digest) {
+	t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(r.durables.dir, ".*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	b, err := r.Start(t.Context(), lastingSpec(base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, b, "cat /root/file"); got != "written" {
+		t.Errorf("after the server was killed: %q", got)
+	}
+	end(t, b)
+	if err := r.DropDurable(t.Context(), "lasting"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -115,10 +115,14 @@ func (r *Runtime) mounts(c *container) []specs.Mount {
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=755", "size=64m"}},
-		bind(filepath.Join(c.dir, volumeDir, volumeTask), "/task", "nosuid", "nodev"),
 		bind(filepath.Join(c.dir, gateSocket), sandbox.EgressSocket, "ro", "nosuid", "nodev", "noexec"),
 		bind(r.caBundle, sandbox.CAPath, "ro", "nosuid", "nodev", "noexec"),
 		bind(r.guest, sandbox.GuestPath, "ro", "nosuid", "nodev"),
+	}
+	if c.claim != nil {
+		mounts = append(mounts, bind(filepath.Join(c.dir, volumeDir, volumeTmp), "/tmp", "nosuid", "nodev"))
+	} else {
+		mounts = append(mounts, bind(filepath.Join(c.dir, volumeDir, volumeTask), sandbox.TaskDir, "nosuid", "nodev"))
 	}
 	for name := range hostFiles {
 		mounts = append(mounts, bind(filepath.Join(r.dir, etcDir, name), "/etc/"+name, "ro", "nosuid", "nodev", "noexec"))

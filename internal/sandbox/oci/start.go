@@ -27,6 +27,10 @@ func (r *Runtime) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, e
 	if err := checkSpec(s); err != nil {
 		return nil, err
 	}
+	if s.Durable != "" && !r.Abilities().Durable {
+		return nil, enplace.Errorf(enplace.KindUnavailable, "durable sandboxes cannot be had here: they need loop devices, mkfs.ext4 and a runtime that is not gVisor").
+			WithFix("enplace doctor").WithFix("use --runtime runc")
+	}
 	if err := r.roomOnDisk(); err != nil {
 		return nil, err
 	}
@@ -68,7 +72,13 @@ func checkSpec(s sandbox.Spec) error {
 	if len(s.Root) == 0 {
 		return enplace.Invalidf("a sandbox needs a root image")
 	}
+	if s.Durable != "" && (!validID.MatchString(s.Durable) || s.Keep) {
+		return enplace.Invalidf("the durable volume %q needs a name, and nothing else is kept", s.Durable)
+	}
 	for _, m := range s.Mounts {
+		if s.Durable != "" && m.Writable {
+			return enplace.Invalidf("the mount %s of a durable sandbox cannot be writable: it would not last", m.Path)
+		}
 		if m.Path != filepath.Clean(m.Path) || !filepath.IsAbs(m.Path) || m.Path == "/" {
 			return enplace.Invalidf("%q is no place for a mount", m.Path)
 		}
@@ -129,6 +139,9 @@ func (r *Runtime) start(ctx context.Context, s sandbox.Spec) (*container, error)
 
 // obtain gives a waiting sandbox, or makes one.
 func (r *Runtime) obtain(ctx context.Context, k key, s sandbox.Spec) (*container, error) {
+	if s.Durable != "" {
+		return r.createDurable(ctx, k, s)
+	}
 	if r.engine.gvisor {
 		return r.create(ctx, k, s.Limits, s.Mounts)
 	}
@@ -167,6 +180,9 @@ func (c *container) own(ctx context.Context, s sandbox.Spec, held []string) erro
 	}
 	if err := c.client.Setup(ctx, setup); err != nil {
 		return fmt.Errorf("setting up: %w", err)
+	}
+	if c.claim != nil {
+		c.claim.started = true
 	}
 	c.keep = s.Keep // not before: one that fails to start has nothing to keep
 	return nil

@@ -2,14 +2,11 @@ package oci
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 	"unsafe"
@@ -43,9 +40,10 @@ type volume struct {
 
 // The folders of a volume.
 const (
-	volumeRoot   = "root"   // upper and work of the root's overlay
-	volumeMounts = "mounts" // a folder for each writable mount, with upper and work
-	volumeTask   = "task"   // the working directory
+	volumeRoot   = "root"                // upper and work of the root's overlay
+	volumeMounts = "mounts"              // a folder for each writable mount, with upper and work
+	volumeTask   = "task"                // the working directory
+	volumeTmp    = volumeMounts + "/tmp" // what is /tmp, where that is not part of the root
 )
 
 // create makes a volume of that size, and mounts it at dir unless it stays detached. What is in it belongs to root of the sandbox.
@@ -56,7 +54,7 @@ func (v *volumes) create(ctx context.Context, dir, image string, mib int, owner 
 		return nil, err
 	}
 	if v.limited {
-		if err := v.format(ctx, image, mib); err != nil {
+		if err := v.format(ctx, image, mib, passing); err != nil {
 			return nil, err
 		}
 		if err := v.mount(vol, image); err != nil {
@@ -77,6 +75,11 @@ func (v *volumes) mount(vol *volume, image string) error {
 		return err
 	}
 	vol.image, vol.device = image, device
+	return v.place(vol, mount)
+}
+
+// place puts the mount of a volume where it stays.
+func (v *volumes) place(vol *volume, mount *os.File) error {
 	if v.detached {
 		vol.mount, vol.dir = mount, fmt.Sprintf("/proc/self/fd/%d", mount.Fd())
 		return nil
@@ -136,19 +139,23 @@ func (v *volume) strip() error {
 	if err := errors.Join(os.RemoveAll(filepath.Join(v.dir, volumeRoot)), os.RemoveAll(filepath.Join(v.dir, volumeMounts))); err != nil {
 		return err
 	}
+	v.trim()
+	return nil
+}
+
+// trim gives the space of what was removed back to the host. A host's file system that cannot punch holes keeps it.
+func (v *volume) trim() {
 	if v.image == "" {
-		return nil
+		return
 	}
 	f, err := os.Open(v.dir)
 	if err != nil {
-		return err
+		return
 	}
 	defer f.Close()
 	all := struct{ start, length, least uint64 }{length: ^uint64(0)}
 	const fitrim = 0xc0185879 // FITRIM of linux/fs.h
-	// It only saves space: a host's file system that cannot punch holes keeps the blocks.
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, f.Fd(), fitrim, uintptr(unsafe.Pointer(&all)))
-	return nil
 }
 
 // abandon has the kernel forget what it has not written yet: a volume that is thrown away would else be written to the end
@@ -174,7 +181,12 @@ func (v *volume) seal(ctx context.Context) error {
 	if err := v.readOnly(ctx); err != nil {
 		return fmt.Errorf("making the volume read only: %w", err)
 	}
-	f, err := os.OpenFile(v.image, os.O_RDWR, 0)
+	return syncFile(v.image)
+}
+
+// syncFile has the content of a file reach the disk.
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -200,43 +212,6 @@ func (v *volume) readOnly(ctx context.Context) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-}
-
-// format makes an image file with an empty file system that has room for that many MiB.
-func (v *volumes) format(ctx context.Context, image string, mib int) error {
-	template, err := v.template(ctx, mib)
-	if err != nil {
-		return err
-	}
-	if err := copySparse(template, image); err != nil {
-		return fmt.Errorf("copying an empty volume: %w", err)
-	}
-	return nil
-}
-
-// template gives the formatted empty image of a size, made when it is first asked for.
-func (v *volumes) template(ctx context.Context, mib int) (string, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	path := filepath.Join(v.templates, strconv.Itoa(mib)+".img")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	temp := path + ".new"
-	defer os.Remove(temp)
-	// A journal would only be written twice and thrown away. Many small files are what package managers write, so there is an
-	// inode for each 16 KiB; the tables of inodes are on top of what may be written.
-	inodes := max(mib*64, 8192)
-	size := mib + inodes*256>>20 + 4
-	out, err := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-I", "256", "-m", "0", "-N", strconv.Itoa(inodes),
-		"-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", temp, strconv.Itoa(size)+"M").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("formatting a volume: %w: %s", err, out)
-	}
-	if err := os.Chmod(temp, 0o600); err != nil {
-		return "", err
-	}
-	return path, os.Rename(temp, path)
 }
 
 // copySparse copies a file and its holes, by sharing blocks where the file system can.
@@ -275,28 +250,4 @@ func copySparse(from, to string) error {
 		at = hole
 	}
 	return dst.Truncate(st.Size())
-}
-
-// cleanlyUnmounted reports whether the file system of an image was unmounted in order and has no known error. Without a journal
-// that is the only sign that it is whole.
-func cleanlyUnmounted(image string) bool {
-	f, err := os.Open(image)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var state [2]byte
-	const stateAt = 1024 + 0x3a // s_state of the superblock
-	if _, err := f.ReadAt(state[:], stateAt); err != nil {
-		return false
-	}
-	const valid, faulty = 1, 2
-	return binary.LittleEndian.Uint16(state[:])&(valid|faulty) == valid
-}
-
-// repair mends what a crash of the host left half-written. What cannot be mended by itself stays readable as far as it goes.
-func repair(ctx context.Context, image string) {
-	if !cleanlyUnmounted(image) {
-		_ = exec.CommandContext(ctx, "e2fsck", "-p", "-f", image).Run()
-	}
 }

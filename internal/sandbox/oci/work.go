@@ -29,6 +29,9 @@ func (r *Runtime) Work(ctx context.Context, id string) (*sandbox.Work, error) {
 	if c == nil && known {
 		return nil, enplace.Conflictf("%s is starting; its files can be read in a moment", id)
 	}
+	if c != nil && c.claim != nil {
+		return nil, sandbox.ErrNotFound
+	}
 	if c != nil {
 		w, err := c.liveWork(ctx)
 		if !errors.Is(err, sandbox.ErrStopped) {

@@ -64,6 +64,7 @@ func Run(t *testing.T, h Harness) {
 		{"Neighbours", testNeighbours},
 		{"Network", testNetwork},
 		{"Egress", testEgress},
+		{"EgressChanges", testEgressChanges},
 		{"Memory", testMemory},
 		{"Processes", testProcesses},
 		{"Disk", testDisk},
@@ -74,6 +75,11 @@ func Run(t *testing.T, h Harness) {
 		{"Work", testWork},
 		{"WorkIsReplaced", testWorkIsReplaced},
 		{"Cache", testCache},
+		{"Durable", testDurable},
+		{"DurableIsHad", testDurableIsHad},
+		{"DurableDropped", testDurableDropped},
+		{"DurableFull", testDurableFull},
+		{"DurableHostile", testDurableHostile},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, h) })
 	}

@@ -73,6 +73,11 @@ func attempt(what, arg string) error {
 			conn.Close()
 		}
 		return err
+	case "xattr":
+		return unix.Setxattr(arg, "user.suite", []byte("kept"), 0)
+	case "xattr-read":
+		_, err := unix.Getxattr(arg, "user.suite", make([]byte, 16))
+		return err
 	case "memory":
 		return memory(arg)
 	case "hold":
