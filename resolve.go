@@ -13,35 +13,34 @@ import (
 // items and choices come.
 //
 // An item counts when it is enabled and its scope is of the chain. What the nearest scope chose decides whether it is in the
-// set, and its mode where none chose; of a locked item nothing but its mode. Where one key is left twice, a locked item wins
-// over a nearer one, and a nearer one over the outer.
+// set, and its mode where none chose; of a locked item nothing but what the organisation says. Where one key is left twice, the
+// nearer definition is used. A locked item keeps its key from all nearer ones, also where it is in no set itself.
 func ResolveSet(in SetInput) Set {
 	set := Set{Chain: in.Chain, Items: []SetItem{}, Base: in.Base, Arch: in.Arch, Mise: in.Mise, Refresh: in.Refresh, Left: []LeftOut{}, Clashes: []Clash{}}
+	said, locked := saidOf(in.Choices), lockedKeys(in)
 	byKey := map[string][]Item{}
 	for _, item := range in.Items {
+		if !in.Chain.Has(item.Scope) {
+			continue
+		}
+		ok, why := said.want(in.Chain, item)
 		switch {
-		case !in.Chain.Has(item.Scope):
 		case !item.Enabled:
 			set.leave(item, "disabled in its scope")
+		case !ok:
+			set.leave(item, why)
+		case locked[item.Key] && !item.locks():
+			set.Clashes = append(set.Clashes, Clash{Key: item.Key, Used: Organisation, Unused: item.Scope, Reason: "the organisation locked the key"})
 		default:
-			if ok, why := in.wants(item); ok {
-				byKey[item.Key] = append(byKey[item.Key], item)
-			} else {
-				set.leave(item, why)
-			}
+			byKey[item.Key] = append(byKey[item.Key], item)
 		}
 	}
 	for _, items := range byKey {
-		slices.SortFunc(items, func(a, b Item) int { return cmp.Compare(b.Scope.Depth(), a.Scope.Depth()) })
-		used, reason := items[0], "the nearer definition is used"
-		if i := slices.IndexFunc(items, Item.locks); i > 0 {
-			used, reason = items[i], "the organisation locked its definition"
-		}
+		slices.SortFunc(items, nearerFirst)
+		used := items[0]
 		set.Items = append(set.Items, SetItem{Definition: used.Definition, Scope: used.Scope})
-		for _, unused := range items {
-			if unused.Scope != used.Scope {
-				set.Clashes = append(set.Clashes, Clash{Key: used.Key, Used: used.Scope, Unused: unused.Scope, Reason: reason})
-			}
+		for _, unused := range items[1:] {
+			set.Clashes = append(set.Clashes, Clash{Key: used.Key, Used: used.Scope, Unused: unused.Scope, Reason: "the nearer definition is used"})
 		}
 	}
 	set.sort()
@@ -50,32 +49,63 @@ func ResolveSet(in SetInput) Set {
 	return set
 }
 
+// nearerFirst orders items of one key. A scope has a key once; should it come twice, content decides and not the order.
+func nearerFirst(a, b Item) int {
+	if c := cmp.Compare(b.Scope.Depth(), a.Scope.Depth()); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Hash(), b.Hash())
+}
+
 // locks reports whether no nearer scope has a say: the organisation alone can lock.
 func (i Item) locks() bool { return i.Locked && i.Scope == Organisation }
 
-// wants says whether a chain has an enabled item of it, and why not.
-func (in SetInput) wants(item Item) (bool, string) {
-	for _, scope := range slices.Backward(in.Chain) {
-		state := in.choice(scope, item.Key)
-		switch {
-		case scope.Depth() < item.Scope.Depth() || state == ChoiceInherit:
-		case item.locks() && scope != item.Scope:
-		case state == ChoiceAdded:
-			return true, ""
-		case scope != item.Scope: // its own scope disables it instead, so that "off" is about what is inherited
-			return false, fmt.Sprintf("switched off by %s", scope)
+func lockedKeys(in SetInput) map[string]bool {
+	locked := map[string]bool{}
+	for _, item := range in.Items {
+		if item.locks() && in.Chain.Has(Organisation) {
+			locked[item.Key] = true
 		}
 	}
-	return item.Mode == ItemAdded, "available; no scope of the chain added it"
+	return locked
 }
 
-func (in SetInput) choice(scope Scope, key string) ItemChoice {
-	for _, c := range in.Choices {
-		if c.Scope == scope && c.Key == key {
-			return c.State
+// said is what scopes chose, by scope and key.
+type said map[Choice]ItemChoice
+
+// saidOf gathers choices. A scope says one thing of a key; should it say two, off counts.
+func saidOf(choices []Choice) said {
+	all := said{}
+	for _, c := range choices {
+		at := Choice{Scope: c.Scope, Key: c.Key}
+		if all[at] != ChoiceOff {
+			all[at] = c.State
 		}
 	}
-	return ChoiceInherit
+	return all
+}
+
+func (s said) of(scope Scope, key string) ItemChoice { return s[Choice{Scope: scope, Key: key}] }
+
+// want says whether a chain has an enabled item of it, and why not.
+func (s said) want(chain Chain, item Item) (bool, string) {
+	for _, scope := range slices.Backward(chain) {
+		if scope.Depth() < item.Scope.Depth() || item.locks() && scope != item.Scope {
+			continue
+		}
+		switch s.of(scope, item.Key) {
+		case ChoiceAdded:
+			return true, ""
+		case ChoiceOff:
+			if scope != item.Scope { // its own scope disables it instead, so that "off" is about what is inherited
+				return false, fmt.Sprintf("switched off by %s", scope)
+			}
+		}
+	}
+	if item.locks() {
+		return item.Mode == ItemAdded, "available and locked, so that no other scope can add it"
+	}
+	return item.Mode == ItemAdded, "available; no scope of the chain added it"
 }
 
 func (s *Set) leave(item Item, why string) {
@@ -124,7 +154,7 @@ func (s Set) hash() string {
 	}{Base: s.Base, Arch: s.Arch, Mise: s.Mise, Policy: s.Egress.Policy, Hosts: s.Egress.Hosts, Refresh: s.Refresh}
 	for _, i := range s.Items {
 		one := item{Key: i.Key, Scope: i.Scope}
-		for _, f := range i.Files {
+		for _, f := range byPath(i.Files) {
 			one.Files = append(one.Files, file(f))
 		}
 		in.Items = append(in.Items, one)
@@ -133,7 +163,12 @@ func (s Set) hash() string {
 }
 
 // Hash names a definition by its files.
-func (d Definition) Hash() string { return hashOf(d.Files) }
+func (d Definition) Hash() string { return hashOf(byPath(d.Files)) }
+
+// byPath gives files in the order of their paths, which is how hashes name them.
+func byPath(files []ItemFile) []ItemFile {
+	return slices.SortedFunc(slices.Values(files), func(a, b ItemFile) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Content, b.Content)) })
+}
 
 func hashOf(v any) string {
 	b, err := json.Marshal(v)

@@ -108,40 +108,62 @@ func CheckHandle(field, s string) error {
 }
 
 // Strictest gives the policy that every one of these allows: none before allowlist before open, and of two allow-lists the hosts
-// that both let through. Nothing at all is open.
+// that both let through. Nothing at all is open; a policy that is not known lets nothing through. Hosts come in one form
+// (lower case, without a trailing dot, sorted, none that another covers), so that equal policies are equal.
 func Strictest(policies ...Egress) Egress {
 	out := Egress{Policy: EgressOpen}
 	for _, p := range policies {
 		switch {
-		case out.Policy == EgressNone || p.Policy == EgressNone:
-			out = Egress{Policy: EgressNone}
 		case p.Policy == EgressOpen:
+		case p.Policy != EgressAllowlist || out.Policy == EgressNone:
+			out = Egress{Policy: EgressNone}
 		case out.Policy == EgressOpen:
-			out = p
+			out = Egress{Policy: EgressAllowlist, Hosts: canonicalHosts(p.Hosts)}
 		default:
-			out = Egress{Policy: EgressAllowlist, Hosts: bothAllow(out.Hosts, p.Hosts)}
+			out.Hosts = bothAllow(out.Hosts, canonicalHosts(p.Hosts))
 		}
 	}
-	out.Hosts = slices.Clone(out.Hosts)
-	slices.Sort(out.Hosts)
-	out.Hosts = slices.Compact(out.Hosts)
 	return out
 }
 
-// bothAllow gives, of two lists, the entries that the other lets through: the narrower of each pair that overlaps.
+// bothAllow gives, of two lists in their one form, the entries that the other covers: the narrower of each pair that overlaps.
+// Two entries overlap only where one covers the other, since all that a wildcard stands for ends alike.
 func bothAllow(a, b []string) []string {
 	var both []string
-	for _, pair := range [][2][]string{{a, b}, {b, a}} {
-		other := Egress{Policy: EgressAllowlist, Hosts: pair[1]}
-		for _, h := range pair[0] {
-			below, wild := strings.CutPrefix(h, "*.")
-			if !wild && other.Allows(h) || wild && slices.ContainsFunc(pair[1], func(o string) bool {
-				parent, ok := strings.CutPrefix(o, "*.")
-				return ok && (strings.EqualFold(parent, below) || strings.HasSuffix(strings.ToLower(below), "."+strings.ToLower(parent)))
-			}) {
-				both = append(both, h)
-			}
+	for _, h := range a {
+		if covered(h, b) {
+			both = append(both, h)
 		}
 	}
-	return both
+	for _, h := range b {
+		if covered(h, a) {
+			both = append(both, h)
+		}
+	}
+	return canonicalHosts(both)
+}
+
+// canonicalHosts gives the one form of a list of hosts; nil for an empty one.
+func canonicalHosts(hosts []string) []string {
+	var all, out []string
+	for _, h := range hosts {
+		all = append(all, strings.ToLower(strings.TrimSuffix(h, ".")))
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for i, h := range all {
+		if !covered(h, slices.Concat(all[:i], all[i+1:])) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// covered reports whether one of the hosts lets through all that h does.
+func covered(h string, hosts []string) bool {
+	name := strings.TrimPrefix(h, "*") // .example.org of a wildcard, which "*.example.org" covers as it does a.example.org
+	return slices.ContainsFunc(hosts, func(o string) bool {
+		below, wild := strings.CutPrefix(o, "*.")
+		return o == h || wild && strings.HasSuffix(name, "."+below)
+	})
 }
