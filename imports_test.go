@@ -25,7 +25,7 @@ var rules = map[string]rule{
 	".": {why: "the domain: rules and words that outlive every technology, so the standard library alone"},
 
 	// Programs wire, and are the one place that may know of every part.
-	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task build clone server " +
+	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task toolchain computer plugin seal build clone server " +
 		"sandbox sandbox/oci store store/sqlite blob blob/dir durable image egress pkgindex source redact transcript watch",
 		others: "github.com/spf13/cobra github.com/spf13/pflag github.com/prometheus/client_golang golang.org/x/crypto golang.org/x/sys golang.org/x/term"},
 	"cmd/enplace-guest": {why: "is in every sandbox: small, and pinned by TestGuestLinks", ours: "guest shim shim/first"},
@@ -39,7 +39,7 @@ var rules = map[string]rule{
 
 	// The server translates HTTP for capabilities. The store is there for one thing that belongs to HTTP: the answers that an
 	// Idempotency-Key repeats.
-	"internal/server": {why: "HTTP in, capabilities out", ours: ". access audit project store transcript",
+	"internal/server": {why: "HTTP in, capabilities out", ours: ". access audit computer project store toolchain transcript",
 		others: "github.com/danielgtaylor/huma/v2 github.com/prometheus/client_golang golang.org/x/time"},
 
 	// Capabilities: permission checks and records of change are theirs, and every door leads through them. They know contracts

@@ -10,7 +10,7 @@ const (
 	KeyOperator KeyKind = "operator" // everything
 	KeyPerson   KeyKind = "person"   // what that person created
 	KeyHarness  KeyKind = "harness"  // start and read tasks of one harness, read its environment
-	KeyAgent    KeyKind = "agent"    // commands and files of one task
+	KeyAgent    KeyKind = "agent"    // commands and files of one task, or commands of one conversation
 )
 
 // Key is an API key. Its secret is shown once, when it is made, and stored hashed.
@@ -18,7 +18,7 @@ type Key struct {
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
 	Kind      KeyKind    `json:"kind" enum:"operator,person,harness,agent"`
-	Subject   string     `json:"subject,omitempty" doc:"The person's login, the harness's id or the task's id"`
+	Subject   string     `json:"subject,omitempty" doc:"The person's login, the harness's id, the task's id, or conversation:ID"`
 	Secret    string     `json:"key,omitempty" doc:"The key itself; only in the answer that made it"`
 	CreatedBy string     `json:"created_by"`
 	CreatedAt time.Time  `json:"created_at"`
@@ -30,7 +30,7 @@ type Key struct {
 type CreateKey struct {
 	Name    string  `json:"name" maxLength:"200"`
 	Kind    KeyKind `json:"kind" enum:"operator,person,harness,agent"`
-	Subject string  `json:"subject,omitempty" doc:"The person's login, the harness's id or the task's id"`
+	Subject string  `json:"subject,omitempty" doc:"The person's login, the harness's id, the task's id, or conversation:ID"`
 }
 
 // Identity says who a key belongs to.

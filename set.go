@@ -156,6 +156,6 @@ type SetScript struct {
 
 // ScopeEgress is the egress policy of a scope.
 type ScopeEgress struct {
-	Scope Scope `json:"scope"`
-	Egress
+	Scope  Scope  `json:"scope"`
+	Egress Egress `json:"egress"`
 }

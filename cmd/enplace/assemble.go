@@ -20,6 +20,7 @@ import (
 	"enplace/internal/base"
 	"enplace/internal/blob/dir"
 	"enplace/internal/clone"
+	"enplace/internal/computer"
 	"enplace/internal/durable"
 	"enplace/internal/egress"
 	"enplace/internal/image"
@@ -28,24 +29,28 @@ import (
 	"enplace/internal/redact"
 	"enplace/internal/sandbox"
 	"enplace/internal/sandbox/oci"
+	"enplace/internal/seal"
 	"enplace/internal/server"
 	"enplace/internal/store"
 	"enplace/internal/store/sqlite"
 	"enplace/internal/task"
+	"enplace/internal/toolchain"
 )
 
 // app is the whole server, put together.
 type app struct {
-	data     string
-	log      *slog.Logger
-	store    store.Store
-	keys     *access.Keys
-	base     *base.Builder
-	runtime  sandbox.Runtime
-	projects *project.Service
-	tasks    *task.Service
-	server   *server.Server
-	closers  []func() error // called last to first
+	data      string
+	log       *slog.Logger
+	store     store.Store
+	keys      *access.Keys
+	base      *base.Builder
+	runtime   sandbox.Runtime
+	projects  *project.Service
+	tasks     *task.Service
+	toolchain *toolchain.Service
+	computers *computer.Service
+	server    *server.Server
+	closers   []func() error // called last to first
 
 	current atomic.Pointer[base.Base]
 	state   atomic.Pointer[error] // why it is not ready; nil inside when it is
@@ -190,13 +195,16 @@ func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store
 		Store: a.store, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: time.Now,
 		LogDir: filepath.Join(a.data, "logs", "tasks"), MaxRunning: o.maxTasks, Retention: o.retention,
 	})
+	if err := a.toolchains(o, blobs, git, scratch, trail); err != nil {
+		return err
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "enplace_sandboxes", Help: "Sandboxes that have an owner."},
 			func() float64 { return float64(len(a.runtime.List())) }))
 	var err error
 	a.server, err = server.New(server.Config{
-		Projects: a.projects, Tasks: a.tasks, Keys: a.keys, Audit: a.store, Idempotency: a.store, Ready: a.ready, Logger: a.log, Now: time.Now,
+		Projects: a.projects, Tasks: a.tasks, Toolchain: a.toolchain, Computers: a.computers, Keys: a.keys, Audit: a.store, Idempotency: a.store, Ready: a.ready, Logger: a.log, Now: time.Now,
 		Version: version, Registry: registry, OpenMetrics: o.openMetrics, Quota: o.quota,
 		Status: func(context.Context) any {
 			b, _ := a.baseNow()
@@ -204,6 +212,23 @@ func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store
 		},
 	})
 	return err
+}
+
+// toolchains makes the capabilities around what is declared, and the computers that it is brought onto.
+func (a *app) toolchains(o serveOptions, blobs *dir.Store, git *clone.Cloner, scratch string, trail *audit.Log) error {
+	sealer, err := seal.Open(filepath.Join(a.data, "keychain.key"))
+	if err != nil {
+		return err
+	}
+	a.toolchain = toolchain.New(toolchain.Config{
+		Store: a.store, Blobs: blobs, Git: git, Runtime: a.runtime, Base: a.baseNow, Sealer: sealer, Audit: trail, Logger: a.log, Now: time.Now,
+		LogDir: filepath.Join(a.data, "logs", "sets"), Scratch: scratch, Limits: o.buildLimits, SyncEvery: o.syncEvery,
+	})
+	a.computers = computer.New(computer.Config{
+		Store: a.store, Toolchain: a.toolchain, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Logger: a.log, Now: time.Now,
+		LogDir: filepath.Join(a.data, "logs", "computers"), Limits: o.computerLimits, Idle: o.idle, Retry: o.retry, MaxRunning: o.maxComputers,
+	})
+	return nil
 }
 
 // baseNow gives the base that new work starts from.
@@ -242,7 +267,7 @@ func (a *app) start(ctx context.Context) error {
 	a.current.Store(&b)
 	a.log.Info("base", "digest", b.Digest, "python", b.Python, "node", b.Node)
 	a.runtime.Warm([]enplace.Digest{b.Digest}, warmAtStart)
-	if err := errors.Join(a.projects.Start(ctx), a.tasks.Start(ctx)); err != nil {
+	if err := errors.Join(a.projects.Start(ctx), a.tasks.Start(ctx), a.toolchain.Start(ctx), a.computers.Start(ctx)); err != nil {
 		return err
 	}
 	var ready error
@@ -253,6 +278,12 @@ func (a *app) start(ctx context.Context) error {
 
 // close stops tasks and builds, then closes what was opened, last to first.
 func (a *app) close() {
+	if a.computers != nil {
+		a.computers.Close()
+	}
+	if a.toolchain != nil {
+		a.toolchain.Close()
+	}
 	if a.tasks != nil {
 		a.tasks.Close()
 	}

@@ -20,6 +20,7 @@ import (
 	"enplace/internal/project"
 	"enplace/internal/sandbox/oci"
 	"enplace/internal/server"
+	"enplace/internal/toolchain"
 )
 
 // serveOptions are the flags of serve.
@@ -47,6 +48,12 @@ type serveOptions struct {
 	logFormat    string
 	openMetrics  bool
 	quota        server.Quota
+
+	syncEvery      time.Duration
+	computerLimits enplace.Limits
+	maxComputers   int
+	idle           time.Duration
+	retry          time.Duration
 }
 
 func newServe(c *cli) *cobra.Command {
@@ -91,6 +98,12 @@ DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
 	f.DurationVar(&o.stepKeep, "step-retention", project.DefaultStepRetention, "how long results of build steps are kept that no version and no build uses")
 	f.DurationVar(&o.collectEvery, "collect-every", project.DefaultCollectEvery, "how often what nothing needs any more is removed")
 	f.IntVar(&o.pool, "pool", 8, "sandboxes held ready for each root, at most")
+	f.DurationVar(&o.syncEvery, "sync-every", toolchain.DefaultSyncEvery, "how often plugins of git repositories are synced; negative for never")
+	f.IntVar(&o.maxComputers, "computers", 200, "computers of people and rooms that run at once")
+	f.DurationVar(&o.idle, "computer-idle", enplace.DefaultIdle, "how long a computer may be unused before it is stopped; its files are kept")
+	f.IntVar(&o.computerLimits.MemoryMiB, "computer-memory", enplace.DefaultComputerLimits.MemoryMiB, "MiB of memory that a computer may use")
+	f.IntVar(&o.computerLimits.DiskMiB, "computer-disk", enplace.DefaultComputerLimits.DiskMiB, "MiB that a computer may write, for those made from now on")
+	f.DurationVar(&o.retry, "set-retry", enplace.FailedRetry, "after which time a failed set is tried again by itself")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	f.Float64Var(&o.quota.PerSecond, "key-rate", server.DefaultQuota.PerSecond, "requests a second that one key may send")
 	f.IntVar(&o.quota.Burst, "key-burst", server.DefaultQuota.Burst, "requests that one key may send at once, after a pause")
@@ -107,8 +120,8 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	if err := oci.OwnMounts(); err != nil {
 		return err
 	}
-	if o.collectEvery <= 0 || o.stepKeep <= 0 || o.retention <= 0 {
-		return useError{errors.New("--collect-every, --step-retention and --retention take a time above zero, such as 1h")}
+	if min(o.collectEvery, o.stepKeep, o.retention, o.idle, o.retry) <= 0 {
+		return useError{errors.New("--collect-every, --step-retention, --retention, --computer-idle and --set-retry take a time above zero, such as 1h")}
 	}
 	logger, err := newLogger(c, o.logFormat)
 	if err != nil {

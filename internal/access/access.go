@@ -71,7 +71,9 @@ func Check(c enplace.Caller, a Action, t Thing) error {
 }
 
 // ConversationSubject is the subject of an agent's key that belongs to a conversation, and not to a task.
-func ConversationSubject(id string) string { return "conversation:" + id }
+func ConversationSubject(id string) string { return conversationPrefix + id }
+
+const conversationPrefix = "conversation:"
 
 // Unknown is the answer for a thing that is not there, or that the caller may not know of: the same, to the letter.
 func Unknown(t Thing) error {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 type Subjects interface {
 	Harness(ctx context.Context, id string) (enplace.Harness, error)
 	Task(ctx context.Context, id string) (store.TaskRecord, error)
+	Conversation(ctx context.Context, id string) (enplace.Conversation, error)
 }
 
 // touchEvery is how often the time of a key's last use is written, at most.
@@ -85,8 +86,6 @@ func (k *Keys) add(ctx context.Context, c enplace.Caller, in enplace.CreateKey, 
 	return key, nil
 }
 
-var login = regexp.MustCompile(`^[a-z0-9._-]{1,63}$`)
-
 // checkSubject refuses a key of nobody, and a login that records could take for another caller's name.
 func (k *Keys) checkSubject(ctx context.Context, in enplace.CreateKey) error {
 	var err error
@@ -97,8 +96,8 @@ func (k *Keys) checkSubject(ctx context.Context, in enplace.CreateKey) error {
 		}
 		return nil
 	case enplace.KeyPerson:
-		if !login.MatchString(in.Subject) {
-			return enplace.Invalidf("must be the person's login: 1 to 63 lowercase letters, digits, dots, hyphens or underscores").WithField("subject")
+		if enplace.CheckLogin(in.Subject) != nil {
+			return enplace.Invalidf("must be the person's login: 1 to 63 lowercase letters, digits, dots, hyphens or underscores, a letter or digit first").WithField("subject")
 		}
 		if in.Subject == operatorName || enplace.ValidID(enplace.PrefixHarness, in.Subject) || enplace.ValidID(enplace.PrefixTask, in.Subject) {
 			return enplace.Invalidf("%q is no person's: records use it for another kind of caller; choose another login", in.Subject).WithField("subject")
@@ -109,14 +108,16 @@ func (k *Keys) checkSubject(ctx context.Context, in enplace.CreateKey) error {
 			_, err = k.subjects.Harness(ctx, in.Subject)
 		}
 	case enplace.KeyAgent:
-		if err = store.ErrNotFound; enplace.ValidID(enplace.PrefixTask, in.Subject) {
+		if conversation, ok := strings.CutPrefix(in.Subject, conversationPrefix); ok {
+			_, err = k.subjects.Conversation(ctx, conversation)
+		} else if err = store.ErrNotFound; enplace.ValidID(enplace.PrefixTask, in.Subject) {
 			_, err = k.subjects.Task(ctx, in.Subject)
 		}
 	default:
 		return enplace.Invalidf("%q is none of operator, person, harness, agent", in.Kind).WithField("kind")
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		what := map[enplace.KeyKind]string{enplace.KeyHarness: "harness", enplace.KeyAgent: "task"}[in.Kind]
+		what := map[enplace.KeyKind]string{enplace.KeyHarness: "harness", enplace.KeyAgent: "task or conversation"}[in.Kind]
 		return enplace.Invalidf("there is no %s %q; a key of kind %s belongs to one that exists", what, in.Subject, in.Kind).WithField("subject")
 	}
 	return err

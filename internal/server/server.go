@@ -84,6 +84,8 @@ type Audit interface {
 type Config struct {
 	Projects    Projects          // required
 	Tasks       Tasks             // required
+	Toolchain   Toolchain         // required
+	Computers   Computers         // required
 	Keys        Keys              // required
 	Audit       Audit             // required
 	Idempotency store.Idempotency // required

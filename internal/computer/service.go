@@ -1,0 +1,225 @@
+// Package computer is the capability around durable computers: one sandbox for each person or room, whose files and tools last.
+// It starts them on first use, brings the sets of their conversations onto them, runs commands there, reports what failed and
+// tries it again. What a set consists of is package toolchain's business, which it sees through an interface.
+package computer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"enplace"
+	"enplace/internal/access"
+	"enplace/internal/audit"
+	"enplace/internal/base"
+	"enplace/internal/redact"
+	"enplace/internal/sandbox"
+	"enplace/internal/store"
+)
+
+// Toolchain is what computers need to know of what is declared.
+type Toolchain interface {
+	// Conversation gives a conversation that the caller may do an action in.
+	Conversation(ctx context.Context, c enplace.Caller, a access.Action, id string) (enplace.Conversation, error)
+	// MayComputer says whether the caller may do an action to the computer of a person or room.
+	MayComputer(ctx context.Context, c enplace.Caller, a access.Action, id string) error
+	// Internal reports whether everybody in a conversation belongs to the organisation.
+	Internal(ctx context.Context, conv enplace.Conversation) (bool, error)
+	// SetOf gives the set of a conversation as things stand.
+	SetOf(ctx context.Context, conv enplace.Conversation) (store.SetRecord, error)
+	// Stored gives a set by its hash, with its bundle as it stands.
+	Stored(ctx context.Context, hash string) (store.SetRecord, error)
+	// Use notes that a set is used, has its bundle built where there is none, and gives it.
+	Use(ctx context.Context, hash string) (enplace.Bundle, error)
+	// Policies gives the egress policies of a chain.
+	Policies(ctx context.Context, chain enplace.Chain) ([]enplace.ScopeEgress, error)
+	// Variables gives the keychain's values for a command, as KEY=value.
+	Variables(ctx context.Context, chain enplace.Chain) ([]string, error)
+	// Redactor hides every value of the keychain.
+	Redactor() *redact.Redactor
+}
+
+// Config is what a Service needs. All fields are required but those with a default.
+type Config struct {
+	Store      store.Computers
+	Toolchain  Toolchain
+	Runtime    sandbox.Runtime
+	Base       func() (base.Base, bool) // of computers that are made now; false while it is being made
+	Audit      *audit.Log
+	Logger     *slog.Logger
+	Now        func() time.Time
+	LogDir     string // where the logs of installations are kept
+	Limits     enplace.Limits
+	Idle       time.Duration // after which a computer that nobody uses is stopped; default enplace.DefaultIdle
+	Retry      time.Duration // after which a failed set is tried again; default enplace.FailedRetry
+	ItemLimit  time.Duration // of each script and installation; default enplace.DefaultScriptTimeout
+	LookEvery  time.Duration // how often it is looked for idle computers and for retries that are due; default 5 s
+	MaxRunning int           // computers at once; default 200
+}
+
+// Service is the capability. It is safe for concurrent use.
+type Service struct {
+	cfg  Config
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	done sync.WaitGroup
+
+	mu       sync.Mutex
+	machines map[string]*machine // by the computer's id
+}
+
+var errClosing = enplace.Errorf(enplace.KindUnavailable, "the server is stopping").WithFix("try again in a moment")
+
+// New makes a Service. Start settles what an earlier process left.
+func New(cfg Config) *Service {
+	cfg.Limits = cfg.Limits.Or(enplace.DefaultComputerLimits)
+	cfg.Idle = cmp.Or(cfg.Idle, enplace.DefaultIdle)
+	cfg.Retry = cmp.Or(cfg.Retry, enplace.FailedRetry)
+	cfg.ItemLimit = cmp.Or(cfg.ItemLimit, enplace.DefaultScriptTimeout)
+	cfg.LookEvery = cmp.Or(cfg.LookEvery, 5*time.Second)
+	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, 200)
+	s := &Service{cfg: cfg, machines: map[string]*machine{}}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	return s
+}
+
+// Start notes what an earlier process did not install to its end as interrupted, so that it is redone, and looks after the
+// computers from then on. It removes the volumes of computers whose record is gone.
+func (s *Service) Start(ctx context.Context) error {
+	if err := os.MkdirAll(s.cfg.LogDir, 0o700); err != nil {
+		return fmt.Errorf("making the folder of installations' logs: %w", err)
+	}
+	l, err := s.cfg.Store.ListComputers(ctx, enplace.Page{})
+	if err != nil {
+		return fmt.Errorf("settling interrupted installations: %w", err)
+	}
+	known := map[string]bool{}
+	for _, rec := range l.Items {
+		known[volumeOf(rec.ID)] = true
+		if _, err := s.cfg.Store.UpdateComputer(ctx, rec.ID, func(r *store.ComputerRecord) error {
+			r.State = enplace.ComputerStopped
+			for i := range r.Sets {
+				interrupt(&r.Sets[i])
+			}
+			return nil
+		}); err != nil {
+			return fmt.Errorf("settling the computer %s: %w", rec.ID, err)
+		}
+	}
+	if err := s.dropUnknown(ctx, known); err != nil {
+		return err
+	}
+	s.done.Go(s.look)
+	return nil
+}
+
+// interrupt settles a set whose installation was cut off.
+func interrupt(set *enplace.ComputerSet) {
+	for i := range set.Items {
+		if set.Items[i].Status == enplace.ItemInstalling {
+			set.Items[i].Status, set.Items[i].Error = enplace.ItemInterrupted, "the installation was interrupted; it is redone at the next use"
+		}
+	}
+}
+
+// dropUnknown removes the volumes of computers whose removal was cut short.
+func (s *Service) dropUnknown(ctx context.Context, known map[string]bool) error {
+	volumes, err := s.cfg.Runtime.Durables(ctx)
+	if err != nil {
+		return fmt.Errorf("finding the volumes of computers: %w", err)
+	}
+	for name := range volumes {
+		if !known[name] {
+			if err := s.cfg.Runtime.DropDurable(ctx, name); err != nil {
+				return fmt.Errorf("removing the volume of a computer that is gone: %w", err)
+			}
+			s.cfg.Logger.Info("removed the volume of a computer that is gone", "volume", name)
+		}
+	}
+	return nil
+}
+
+// Close interrupts installations, stops every computer and returns when their files are safe.
+func (s *Service) Close() {
+	s.stop(errClosing)
+	s.done.Wait()
+	s.mu.Lock()
+	machines := make([]*machine, 0, len(s.machines))
+	for _, m := range s.machines {
+		machines = append(machines, m)
+	}
+	s.mu.Unlock()
+	var group sync.WaitGroup
+	for _, m := range machines {
+		group.Go(func() {
+			if err := m.halt(context.Background(), 0); err != nil {
+				s.cfg.Logger.Error("stopping a computer", "computer", m.id, "err", err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// look stops computers that nobody uses and tries again what failed, now and then.
+func (s *Service) look() {
+	tick := time.NewTicker(s.cfg.LookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		machines := make([]*machine, 0, len(s.machines))
+		for _, m := range s.machines {
+			machines = append(machines, m)
+		}
+		s.mu.Unlock()
+		for _, m := range machines {
+			m.retryDue()
+			m.remember(s.ctx)
+			if err := m.halt(s.ctx, s.cfg.Idle); err != nil && s.ctx.Err() == nil {
+				s.cfg.Logger.Error("stopping an idle computer", "computer", m.id, "err", err)
+			}
+		}
+	}
+}
+
+// machine gives the live side of a computer, made when it is first asked for.
+func (s *Service) machine(id string) *machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.machines[id]
+	if m == nil {
+		m = newMachine(s, id)
+		s.machines[id] = m
+	}
+	return m
+}
+
+// running counts the computers that run.
+func (s *Service) running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, m := range s.machines {
+		if m.runs() {
+			n++
+		}
+	}
+	return n
+}
+
+// unknown answers for a computer that is not there.
+func unknown(err error, id string) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return enplace.NotFoundf("there is no computer %s yet; it is made by the first command of a conversation of %[1]s", enplace.Shown(id, 80))
+	}
+	return err
+}

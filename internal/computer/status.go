@@ -1,0 +1,247 @@
+package computer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"enplace"
+	"enplace/internal/access"
+	"enplace/internal/store"
+)
+
+// Get gives a computer as it stands.
+func (s *Service) Get(ctx context.Context, c enplace.Caller, id string) (enplace.Computer, error) {
+	if err := s.cfg.Toolchain.MayComputer(ctx, c, access.Read, id); err != nil {
+		return enplace.Computer{}, err
+	}
+	rec, err := s.cfg.Store.Computer(ctx, id)
+	if err != nil {
+		return enplace.Computer{}, unknown(err, id)
+	}
+	volumes, err := s.cfg.Runtime.Durables(ctx)
+	if err != nil {
+		return enplace.Computer{}, fmt.Errorf("measuring computers: %w", err)
+	}
+	return s.live(rec, volumes), nil
+}
+
+// live adds to a record what only the running process knows.
+func (s *Service) live(rec store.ComputerRecord, volumes map[string]int64) enplace.Computer {
+	out := rec.Computer
+	out.DiskBytes = volumes[volumeOf(rec.ID)]
+	out.State = enplace.ComputerStopped
+	s.mu.Lock()
+	m := s.machines[rec.ID]
+	s.mu.Unlock()
+	if m != nil {
+		m.mu.Lock()
+		if m.box != nil && !stopped(m.box) {
+			out.State = enplace.ComputerRunning
+		}
+		if m.dirty {
+			out.Commands, out.UsedAt = slices.Clone(m.commands), m.used.UTC()
+		}
+		m.mu.Unlock()
+	}
+	return out
+}
+
+// List gives the computers that the caller may see, by id. A page may hold fewer than it was asked for.
+func (s *Service) List(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Computer], error) {
+	var out enplace.List[enplace.Computer]
+	l, err := s.cfg.Store.ListComputers(ctx, p)
+	if err != nil {
+		return out, fmt.Errorf("listing computers: %w", err)
+	}
+	volumes, err := s.cfg.Runtime.Durables(ctx)
+	if err != nil {
+		return out, fmt.Errorf("measuring computers: %w", err)
+	}
+	out.Items, out.Next = []enplace.Computer{}, l.Next
+	for _, rec := range l.Items {
+		switch err := s.cfg.Toolchain.MayComputer(ctx, c, access.Read, rec.ID); enplace.KindOf(err) {
+		case "":
+			out.Items = append(out.Items, s.live(rec, volumes))
+		case enplace.KindNotFound, enplace.KindForbidden:
+		default:
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// Errors gives the error log of a computer, newest first.
+func (s *Service) Errors(ctx context.Context, c enplace.Caller, id string, p enplace.Page) (enplace.List[enplace.ComputerError], error) {
+	if err := s.cfg.Toolchain.MayComputer(ctx, c, access.Read, id); err != nil {
+		return enplace.List[enplace.ComputerError]{}, err
+	}
+	l, err := s.cfg.Store.ListComputerErrors(ctx, id, p)
+	return l, unknown(err, id)
+}
+
+// Reset removes a computer with all its files. The next command of one of its conversations makes another.
+func (s *Service) Reset(ctx context.Context, c enplace.Caller, id string) error {
+	if err := s.cfg.Toolchain.MayComputer(ctx, c, access.Write, id); err != nil {
+		return err
+	}
+	m := s.machine(id)
+	if err := m.reset(ctx); err != nil {
+		return err
+	}
+	s.cfg.Audit.Record(ctx, c, "computer.reset", id, nil)
+	return nil
+}
+
+func (m *machine) reset(ctx context.Context) error {
+	m.power.Lock()
+	defer m.power.Unlock()
+	m.mu.Lock()
+	box := m.box
+	m.box = nil
+	clear(m.retries)
+	m.commands, m.dirty = nil, false
+	m.mu.Unlock()
+	if box != nil {
+		if err := box.Stop(context.WithoutCancel(ctx)); err != nil {
+			return fmt.Errorf("stopping the computer %s: %w", m.id, err)
+		}
+	}
+	// The record first: a volume without one is removed by the next start, but a record without its volume would be a computer
+	// that lost its files.
+	if err := m.s.cfg.Store.DeleteComputer(ctx, m.id); err != nil {
+		return unknown(err, m.id)
+	}
+	if err := m.s.cfg.Runtime.DropDurable(ctx, volumeOf(m.id)); err != nil {
+		return fmt.Errorf("removing the files of the computer %s: %w", m.id, err)
+	}
+	return m.s.removeLogs(m.id)
+}
+
+// Set gives the set of a conversation as it stands on its computer.
+func (s *Service) Set(ctx context.Context, c enplace.Caller, conversation string) (enplace.ConversationSet, error) {
+	set, state, err := s.state(ctx, c, conversation)
+	if err != nil {
+		return enplace.ConversationSet{}, err
+	}
+	out := enplace.ConversationSet{
+		Hash: set.Hash, Chain: set.Chain, Items: []enplace.InstalledItem{}, Bundle: set.Bundle, Egress: set.Egress, Left: set.Left, Clashes: set.Clashes,
+	}
+	for _, item := range set.Items {
+		out.Items = append(out.Items, state(item))
+	}
+	return out, nil
+}
+
+// state gives a conversation's set, and how each of its items stands.
+func (s *Service) state(ctx context.Context, c enplace.Caller, conversation string) (store.SetRecord, func(enplace.SetItem) enplace.InstalledItem, error) {
+	conv, err := s.cfg.Toolchain.Conversation(ctx, c, access.Read, conversation)
+	if err != nil {
+		return store.SetRecord{}, nil, err
+	}
+	set, err := s.cfg.Toolchain.SetOf(ctx, conv)
+	if err != nil {
+		return set, nil, err
+	}
+	stored, err := s.cfg.Toolchain.Stored(ctx, set.Hash)
+	if err != nil {
+		return set, nil, err
+	}
+	set.Bundle = stored.Bundle
+	rec, err := s.cfg.Store.Computer(ctx, conv.ComputerID())
+	if err != nil {
+		if !errors.Is(err, store.ErrNotFound) {
+			return set, nil, fmt.Errorf("reading a computer: %w", err)
+		}
+		rec = store.ComputerRecord{} // not made yet: everything is pending
+	}
+	have := setOf(&rec, set.Hash).Items
+	return set, func(item enplace.SetItem) enplace.InstalledItem {
+		for _, i := range have {
+			if i.Key == item.Key && i.Scope == item.Scope {
+				return i.InstalledItem
+			}
+		}
+		return pending(item)
+	}, nil
+}
+
+// pending is an item that nothing was done for yet.
+func pending(item enplace.SetItem) enplace.InstalledItem {
+	i := enplace.InstalledItem{Key: item.Key, Scope: item.Scope, Status: enplace.ItemPending, Tools: []enplace.ToolStatus{}}
+	for _, t := range item.Tools {
+		i.Tools = append(i.Tools, enplace.ToolStatus{Name: t.Name, Requested: t.Version})
+	}
+	return i
+}
+
+// Explain gives for each tool of a conversation's set which scope, item and line gave it, and why the set is what it is.
+func (s *Service) Explain(ctx context.Context, c enplace.Caller, conversation string) (enplace.ExplainedSet, error) {
+	set, state, err := s.state(ctx, c, conversation)
+	if err != nil {
+		return enplace.ExplainedSet{}, err
+	}
+	out := enplace.ExplainedSet{
+		Hash: set.Hash, Chain: set.Chain, Tools: []enplace.ExplainedTool{}, Scripts: []enplace.SetScript{}, Egress: set.Egress, Left: set.Left, Clashes: set.Clashes,
+	}
+	if out.From, err = s.cfg.Toolchain.Policies(ctx, set.Chain); err != nil {
+		return out, err
+	}
+	for _, item := range set.Items {
+		now := state(item)
+		for _, t := range item.Tools {
+			status := enplace.ToolStatus{Name: t.Name, Requested: t.Version}
+			if i := slices.IndexFunc(now.Tools, func(have enplace.ToolStatus) bool { return have.Name == t.Name }); i >= 0 {
+				status = now.Tools[i]
+			}
+			out.Tools = append(out.Tools, enplace.ExplainedTool{
+				ToolStatus: status, Item: item.Key, Scope: item.Scope, Line: t.Line, State: now.Status,
+				File: enplace.ItemsFolder + "/" + item.Folder + "/" + enplace.ItemMiseName,
+			})
+		}
+		if _, ok := item.File(enplace.ItemScriptName); ok {
+			out.Scripts = append(out.Scripts, enplace.SetScript{Item: item.Key, Scope: item.Scope, State: now.Status})
+		}
+	}
+	return out, nil
+}
+
+// Retry tries a set again at once on every running computer where it failed; on others it is tried at their next use. It says on
+// how many.
+func (s *Service) Retry(ctx context.Context, c enplace.Caller, hash string) (int, error) {
+	l, err := s.cfg.Store.ListComputers(ctx, enplace.Page{})
+	if err != nil {
+		return 0, fmt.Errorf("finding the computers of a set: %w", err)
+	}
+	set, err := s.cfg.Toolchain.Stored(ctx, hash)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, rec := range l.Items {
+		i := slices.IndexFunc(rec.Sets, func(cs enplace.ComputerSet) bool { return cs.Hash == hash })
+		if i < 0 || rec.Sets[i].AppliedAt != nil || s.cfg.Toolchain.MayComputer(ctx, c, access.Run, rec.ID) != nil {
+			continue
+		}
+		if m := s.machine(rec.ID); m.runs() {
+			m.apply(set)
+		} else if err := s.retryAtNextUse(ctx, rec.ID, hash); err != nil {
+			return n, err
+		}
+		n++
+	}
+	if n > 0 {
+		s.cfg.Audit.Record(ctx, c, "set.retry", hash, map[string]any{"computers": n})
+	}
+	return n, nil
+}
+
+func (s *Service) retryAtNextUse(ctx context.Context, id, hash string) error {
+	now := s.cfg.Now().UTC()
+	_, err := s.cfg.Store.UpdateComputer(ctx, id, func(r *store.ComputerRecord) error {
+		setOf(r, hash).RetryAt = &now
+		return nil
+	})
+	return unknown(err, id)
+}

@@ -1,0 +1,264 @@
+package toolchain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"enplace"
+	"enplace/internal/access"
+	"enplace/internal/provision"
+	"enplace/internal/sandbox"
+	"enplace/internal/store"
+	"enplace/internal/transcript"
+)
+
+const (
+	maxWaitingBundles = 10_000
+	usedEvery         = time.Minute // how often the use of a set is written, at most
+	bundleDeadline    = time.Hour   // of one bundle, all its items together
+)
+
+// leftOutOfBundles are the folders whose content is no part of an installation.
+var leftOutOfBundles = []string{"tmp", "run", "task", "var/tmp", "var/cache/apt/archives", "root/.cache", "root/.npm", "opt/mise/cache", "opt/mise/downloads"}
+
+// Use notes that a computer uses a set, and has its bundle built where there is none yet. It gives the bundle as it stands.
+func (s *Service) Use(ctx context.Context, hash string) (enplace.Bundle, error) {
+	rec, err := s.cfg.Store.Set(ctx, hash)
+	if err != nil {
+		return enplace.Bundle{}, missing(err, "set", hash)
+	}
+	prepared, _ := rec.Prepared()
+	now := s.cfg.Now().UTC()
+	build := prepared && rec.Bundle.Status == enplace.BundleNotPrepared
+	if !build && now.Sub(rec.UsedAt) < usedEvery {
+		return rec.Bundle, nil
+	}
+	rec, err = s.cfg.Store.UpdateSet(ctx, hash, func(r *store.SetRecord) error {
+		r.UsedAt = now
+		if build && r.Bundle.Status == enplace.BundleNotPrepared {
+			r.Bundle = enplace.Bundle{Status: enplace.BundleBuilding}
+		}
+		return nil
+	})
+	if err != nil {
+		return enplace.Bundle{}, missing(err, "set", hash)
+	}
+	if build {
+		s.enqueue(hash)
+	}
+	return rec.Bundle, nil
+}
+
+func (s *Service) enqueue(hash string) {
+	select {
+	case s.bundles <- hash:
+	default: // the record says building, so the next start builds it
+		s.cfg.Logger.Error("more bundles wait than can be remembered", "set", hash)
+	}
+}
+
+// RetryBundle builds a bundle again that failed.
+func (s *Service) RetryBundle(ctx context.Context, c enplace.Caller, hash string) (enplace.Bundle, error) {
+	if err := access.Check(c, access.Run, access.Thing{What: "set", ID: hash, Shared: true}); err != nil {
+		return enplace.Bundle{}, err
+	}
+	again := false
+	rec, err := s.cfg.Store.UpdateSet(ctx, hash, func(r *store.SetRecord) error {
+		if again = r.Bundle.Status == enplace.BundleFailed; again {
+			r.Bundle = enplace.Bundle{Status: enplace.BundleBuilding}
+		}
+		return nil
+	})
+	if err != nil {
+		return enplace.Bundle{}, missing(err, "set", hash)
+	}
+	if again {
+		s.cfg.Audit.Record(ctx, c, "bundle.retry", hash, nil)
+		s.enqueue(hash)
+	}
+	return rec.Bundle, nil
+}
+
+// resumeBundles queues what an earlier process had not built to its end.
+func (s *Service) resumeBundles(ctx context.Context) error {
+	l, err := s.cfg.Store.ListSets(ctx, enplace.Page{})
+	if err != nil {
+		return fmt.Errorf("finding the bundles to build: %w", err)
+	}
+	for _, r := range l.Items {
+		if r.Bundle.Status == enplace.BundleBuilding {
+			s.enqueue(r.Hash)
+		}
+	}
+	return nil
+}
+
+// buildLoop builds one bundle after another: they are for later computers, and must not take the machine from the present ones.
+func (s *Service) buildLoop() {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case hash := <-s.bundles:
+			if err := s.build(s.ctx, hash); err != nil && s.ctx.Err() == nil {
+				s.cfg.Logger.Error("building a bundle", "set", hash, "err", err)
+			}
+			s.hub.Notify(hash)
+		}
+	}
+}
+
+// build makes a set's bundle and records how it ended. Only the end of the service leaves it as building.
+func (s *Service) build(ctx context.Context, hash string) error {
+	rec, err := s.cfg.Store.Set(ctx, hash)
+	if err != nil || rec.Bundle.Status != enplace.BundleBuilding {
+		return ignoreMissing(err)
+	}
+	log, err := transcript.Create(s.logPath(hash), enplace.MaxLogBytes, s.Redactor().Lines())
+	if err != nil {
+		return fmt.Errorf("opening the log of a bundle: %w", err)
+	}
+	defer log.Close()
+	bundle, err := s.install(ctx, rec.Set, log)
+	if ctx.Err() != nil {
+		log.Note("interrupted by the server's end; it is built anew")
+		return nil
+	}
+	if err != nil {
+		s.cfg.Logger.Warn("a bundle failed", "set", hash, "err", err)
+		bundle.Status, bundle.Reason = enplace.BundleFailed, reason(err)
+		log.Note("failed: %s", bundle.Reason)
+	}
+	now := s.cfg.Now().UTC()
+	bundle.BuiltAt = &now
+	_, err = s.cfg.Store.UpdateSet(ctx, hash, func(r *store.SetRecord) error {
+		r.Bundle = bundle
+		return nil
+	})
+	return ignoreMissing(err)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, store.ErrNotFound) { // forgotten meanwhile
+		return nil
+	}
+	return err
+}
+
+func reason(err error) string {
+	var told *enplace.Error
+	if errors.As(err, &told) {
+		return told.Message
+	}
+	return "the server could not build it; its log says why"
+}
+
+// install brings the set onto a clean sandbox and keeps what that changed, in and outside of mise's directory. A set of which
+// an item failed has no bundle: each computer installs it, and says what is wrong.
+func (s *Service) install(ctx context.Context, set enplace.Set, log *transcript.Writer) (enplace.Bundle, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, bundleDeadline, enplace.Errorf(enplace.KindUnavailable, "the installation took longer than %s", bundleDeadline))
+	defer cancel()
+	box, err := s.cfg.Runtime.Start(ctx, sandbox.Spec{
+		ID: "bundle_" + set.Hash[:16], Root: []enplace.Digest{set.Base}, Limits: s.cfg.Limits, Egress: set.Egress,
+	})
+	if err != nil {
+		return enplace.Bundle{}, fmt.Errorf("starting the sandbox of a bundle: %w", err)
+	}
+	defer func() {
+		if err := box.Stop(context.WithoutCancel(ctx)); err != nil {
+			s.cfg.Logger.Error("stopping the sandbox of a bundle", "set", set.Hash, "err", err)
+		}
+	}()
+	out := log.Stream()
+	defer out.Close()
+	redactor := s.Redactor()
+	res, err := provision.Apply(ctx, box, provision.Job{
+		Set: set, Log: out, Redact: func(text string) string { return string(redactor.Bytes([]byte(text))) },
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	if err != nil {
+		return enplace.Bundle{}, err
+	}
+	bundle := enplace.Bundle{Status: enplace.BundleReady, Items: res.Items}
+	if failed := failures(res.Items); failed != "" {
+		return bundle, enplace.Errorf(enplace.KindInvalid, "could not be installed: %s", failed)
+	}
+	info, err := box.Capture(ctx, "/", "", leavesOut)
+	if err != nil {
+		return bundle, fmt.Errorf("keeping the installed set: %w", err)
+	}
+	bundle.Image, bundle.Bytes = info.Digest, info.Bytes
+	return bundle, nil
+}
+
+func failures(items []enplace.InstalledItem) string {
+	var failed []string
+	for _, i := range items {
+		if i.Status != enplace.ItemInstalled {
+			failed = append(failed, fmt.Sprintf("%s of %s (%s)", i.Key, i.Scope, i.Error))
+		}
+	}
+	return strings.Join(failed, ", ")
+}
+
+// leavesOut says what of a path is no part of an installation. The folders themselves stay.
+func leavesOut(path string) bool {
+	for _, dir := range leftOutOfBundles {
+		if strings.HasPrefix(path, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Service) logPath(hash string) string { return filepath.Join(s.cfg.LogDir, hash+".log") }
+
+// Log opens the log of a set's bundle.
+func (s *Service) Log(ctx context.Context, c enplace.Caller, hash string) (*transcript.Reader, error) {
+	if _, err := s.Set(ctx, c, hash); err != nil {
+		return nil, err
+	}
+	r, err := transcript.Open(s.logPath(hash))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, enplace.NotFoundf("no bundle of this set was built, so it has no log")
+	}
+	return r, err
+}
+
+// WaitBundle waits until a set's bundle is not being built any more, or the time is up, and gives it.
+func (s *Service) WaitBundle(ctx context.Context, c enplace.Caller, hash string, wait time.Duration) (enplace.Bundle, error) {
+	var rec store.SetRecord
+	err := s.hub.Until(ctx, hash, wait, func() (bool, error) {
+		var err error
+		rec, err = s.Set(ctx, c, hash)
+		return rec.Bundle.Status != enplace.BundleBuilding, err
+	})
+	return rec.Bundle, err
+}
+
+// sweepLogs removes the logs of sets that are gone.
+func (s *Service) sweepLogs(ctx context.Context) error {
+	entries, err := os.ReadDir(s.cfg.LogDir)
+	if err != nil {
+		return fmt.Errorf("finding the logs of bundles: %w", err)
+	}
+	for _, e := range entries {
+		hash, ok := strings.CutSuffix(e.Name(), ".log")
+		if !ok {
+			continue
+		}
+		if _, err := s.cfg.Store.Set(ctx, hash); errors.Is(err, store.ErrNotFound) {
+			if err := transcript.Remove(s.logPath(hash)); err != nil {
+				return fmt.Errorf("removing the log of a forgotten set: %w", err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package toolchain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"enplace"
+	"enplace/internal/access"
+)
+
+// ListItems gives the items that a scope declares or inherits, with what becomes of each in a conversation that reads just this
+// scope and those above it.
+func (s *Service) ListItems(ctx context.Context, c enplace.Caller, raw enplace.Scope) (enplace.List[enplace.ListedItem], error) {
+	var l enplace.List[enplace.ListedItem]
+	scope, err := enplace.ParseScope(string(raw))
+	if err != nil {
+		return l, err
+	}
+	if err := s.mayScope(c, access.Read, scope); err != nil {
+		return l, err
+	}
+	if scope, err = s.knownScope(ctx, scope); err != nil {
+		return l, err
+	}
+	chain, err := s.chainOf(ctx, scope)
+	if err != nil {
+		return l, err
+	}
+	declared, err := s.cfg.Store.Declared(ctx, chain)
+	if err != nil {
+		return l, fmt.Errorf("reading items: %w", err)
+	}
+	set := enplace.ResolveSet(enplace.SetInput{Chain: chain, Items: declared.Items, Choices: declared.Choices})
+	l.Items = []enplace.ListedItem{}
+	for _, item := range declared.Items {
+		listed := enplace.ListedItem{Item: item}
+		listed.InSet, listed.Reason = reasonFor(set, item)
+		for _, choice := range declared.Choices {
+			if choice.Scope == scope && choice.Key == item.Key {
+				listed.Choice = choice.State
+			}
+		}
+		l.Items = append(l.Items, listed)
+	}
+	return l, nil
+}
+
+// chainOf gives the chain of a conversation that reads a scope and those above it.
+func (s *Service) chainOf(ctx context.Context, scope enplace.Scope) (enplace.Chain, error) {
+	if scope.Person() != "" {
+		return s.chain(ctx, enplace.Conversation{Kind: enplace.ConversationDirect, Person: scope.Person()})
+	}
+	return enplace.NewChain(scope.Team(), ""), nil
+}
+
+func reasonFor(set enplace.Set, item enplace.Item) (bool, string) {
+	for _, left := range set.Left {
+		if left.Key == item.Key && left.Scope == item.Scope {
+			return false, left.Reason
+		}
+	}
+	for _, clash := range set.Clashes {
+		if clash.Key == item.Key && clash.Unused == item.Scope {
+			return false, fmt.Sprintf("%s declares this key too: %s", clash.Used, clash.Reason)
+		}
+	}
+	return true, fmt.Sprintf("%s in %s", item.Mode, item.Scope)
+}
+
+// Item gives one item of a scope.
+func (s *Service) Item(ctx context.Context, c enplace.Caller, raw enplace.Scope, key string) (enplace.Item, error) {
+	scope, err := enplace.ParseScope(string(raw))
+	if err != nil {
+		return enplace.Item{}, err
+	}
+	if err := s.mayScope(c, access.Read, scope); err != nil {
+		return enplace.Item{}, err
+	}
+	item, err := s.cfg.Store.Item(ctx, scope, key)
+	return item, missing(err, "item", string(scope)+" "+key)
+}
+
+// UpdateItem changes how an item is offered by its own scope.
+func (s *Service) UpdateItem(ctx context.Context, c enplace.Caller, raw enplace.Scope, key string, in enplace.UpdateItem) (enplace.Item, error) {
+	scope, err := enplace.ParseScope(string(raw))
+	if err != nil {
+		return enplace.Item{}, err
+	}
+	if err := s.mayScope(c, access.Write, scope); err != nil {
+		return enplace.Item{}, err
+	}
+	if in.Mode != nil && *in.Mode != enplace.ItemAdded && *in.Mode != enplace.ItemAvailable {
+		return enplace.Item{}, enplace.Invalidf("%q is none of added, available", *in.Mode).WithField("mode")
+	}
+	if in.Locked != nil && *in.Locked && scope != enplace.Organisation {
+		return enplace.Item{}, enplace.Invalidf("only items of the organisation can be locked").WithField("locked")
+	}
+	item, err := s.cfg.Store.UpdateItem(ctx, scope, key, func(i *enplace.Item) error {
+		if in.Mode != nil {
+			i.Mode = *in.Mode
+		}
+		if in.Enabled != nil {
+			i.Enabled = *in.Enabled
+		}
+		if in.Locked != nil {
+			i.Locked = *in.Locked
+		}
+		i.UpdatedAt = s.cfg.Now().UTC()
+		return nil
+	})
+	if err != nil {
+		return enplace.Item{}, missing(err, "item", string(scope)+" "+key)
+	}
+	s.cfg.Audit.Record(ctx, c, "item.update", string(scope)+" "+key, map[string]any{"mode": item.Mode, "enabled": item.Enabled, "locked": item.Locked})
+	return item, nil
+}
+
+// PutChoice sets what a scope wants of an item that it reads.
+func (s *Service) PutChoice(ctx context.Context, c enplace.Caller, raw enplace.Scope, key string, in enplace.PutChoice) error {
+	scope, err := enplace.ParseScope(string(raw))
+	if err != nil {
+		return err
+	}
+	if err := s.mayScope(c, access.Write, scope); err != nil {
+		return err
+	}
+	if scope, err = s.knownScope(ctx, scope); err != nil {
+		return err
+	}
+	if !slices.Contains([]enplace.ItemChoice{enplace.ChoiceAdded, enplace.ChoiceOff, enplace.ChoiceInherit}, in.State) {
+		return enplace.Invalidf("%q is none of added, off, inherit", in.State).WithField("state")
+	}
+	if in.State != enplace.ChoiceInherit {
+		if err := s.checkChoice(ctx, scope, key, in.State); err != nil {
+			return err
+		}
+	}
+	if err := s.cfg.Store.PutChoice(ctx, enplace.Choice{Scope: scope, Key: key, State: in.State}, s.cfg.Now().UTC()); err != nil {
+		return fmt.Errorf("keeping a choice: %w", err)
+	}
+	s.cfg.Audit.Record(ctx, c, "item.choose", string(scope)+" "+key, map[string]any{"state": in.State})
+	return nil
+}
+
+// checkChoice refuses a choice that could have no effect: about nothing that the scope reads, about what is locked, or "off"
+// of what the scope itself declares. A person's choice may be about an item of any of their teams.
+func (s *Service) checkChoice(ctx context.Context, scope enplace.Scope, key string, state enplace.ItemChoice) error {
+	chain, err := s.reads(ctx, scope)
+	if err != nil {
+		return err
+	}
+	declared, err := s.cfg.Store.Declared(ctx, chain)
+	if err != nil {
+		return fmt.Errorf("reading items: %w", err)
+	}
+	about := slices.DeleteFunc(declared.Items, func(i enplace.Item) bool { return i.Key != key })
+	if len(about) == 0 {
+		return enplace.NotFoundf("%s reads no item %s", scope, enplace.Shown(key, 80)).WithFix("enplace item list --scope %s shows those that it reads", scope)
+	}
+	for _, item := range about {
+		if item.Locked && item.Scope == enplace.Organisation && scope != enplace.Organisation {
+			return enplace.Errorf(enplace.KindForbidden, "the organisation locked %s, so %s can neither add it nor switch it off", key, scope)
+		}
+	}
+	if state == enplace.ChoiceOff && !slices.ContainsFunc(about, func(i enplace.Item) bool { return i.Scope != scope }) {
+		return enplace.Invalidf("%s declares %s itself; disable it instead", scope, key).WithFix("enplace item set %s %s --disable", scope, key)
+	}
+	return nil
+}
+
+// reads gives every scope that some conversation of a scope reads.
+func (s *Service) reads(ctx context.Context, scope enplace.Scope) ([]enplace.Scope, error) {
+	all := []enplace.Scope{enplace.Organisation}
+	if scope.Person() != "" {
+		p, err := s.cfg.Store.Person(ctx, scope.Person())
+		if err != nil {
+			return nil, missing(err, "person", scope.Person())
+		}
+		for _, team := range p.Teams {
+			all = append(all, enplace.TeamScope(team))
+		}
+	}
+	if scope != enplace.Organisation {
+		all = append(all, scope)
+	}
+	return all, nil
+}
+
+// PutEgress sets what computers of conversations that read a scope may reach; nil leaves it to the other scopes.
+func (s *Service) PutEgress(ctx context.Context, c enplace.Caller, raw enplace.Scope, e *enplace.Egress) error {
+	scope, err := enplace.ParseScope(string(raw))
+	if err != nil {
+		return err
+	}
+	if err := s.mayScope(c, access.Write, scope); err != nil {
+		return err
+	}
+	if scope, err = s.knownScope(ctx, scope); err != nil {
+		return err
+	}
+	if e != nil {
+		if err := e.Check(); err != nil {
+			return err
+		}
+	}
+	if err := s.cfg.Store.PutEgress(ctx, scope, e, s.cfg.Now().UTC()); err != nil {
+		return fmt.Errorf("keeping an egress policy: %w", err)
+	}
+	s.cfg.Audit.Record(ctx, c, "scope.egress", string(scope), map[string]any{"egress": e})
+	return nil
+}
+
+// Egress gives the policy of a scope; nil when it has none.
+func (s *Service) Egress(ctx context.Context, c enplace.Caller, raw enplace.Scope) (*enplace.Egress, error) {
+	scope, err := enplace.ParseScope(string(raw))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.mayScope(c, access.Read, scope); err != nil {
+		return nil, err
+	}
+	declared, err := s.cfg.Store.Declared(ctx, []enplace.Scope{scope})
+	if err != nil {
+		return nil, fmt.Errorf("reading an egress policy: %w", err)
+	}
+	if e, ok := declared.Egress[scope]; ok {
+		return &e, nil
+	}
+	return nil, nil
+}

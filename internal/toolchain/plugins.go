@@ -1,0 +1,316 @@
+package toolchain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"enplace"
+	"enplace/internal/access"
+	"enplace/internal/blob"
+	"enplace/internal/plugin"
+	"enplace/internal/source"
+	"enplace/internal/store"
+	"enplace/internal/treefs"
+)
+
+// mayScope says whether the caller may do that to what a scope declares: operators everything, a person everything to their own
+// scope, and whoever belongs to the organisation may look.
+func (s *Service) mayScope(c enplace.Caller, a access.Action, scope enplace.Scope) error {
+	return access.Check(c, a, access.Thing{What: "scope", ID: string(scope), Owner: scope.Person(), Shared: scope.Person() == ""})
+}
+
+// knownScope reads a scope and refuses one whose team or person is not there.
+func (s *Service) knownScope(ctx context.Context, raw enplace.Scope) (enplace.Scope, error) {
+	scope, err := enplace.ParseScope(string(raw))
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case scope.Team() != "":
+		_, err = s.cfg.Store.Team(ctx, scope.Team())
+		err = absent(err, "team", scope.Team(), "scope", "make it first: enplace team put NAME --person LOGIN")
+	case scope.Person() != "":
+		_, err = s.cfg.Store.Person(ctx, scope.Person())
+		err = absent(err, "person", scope.Person(), "scope", "make them first: enplace person put LOGIN")
+	}
+	return scope, err
+}
+
+// CreatePlugin attaches a git repository to a scope and takes its items. Items that cannot be taken are told in the findings;
+// a plugin of which none can be is refused.
+func (s *Service) CreatePlugin(ctx context.Context, c enplace.Caller, in enplace.CreatePlugin) (enplace.Plugin, error) {
+	p, err := s.newPlugin(ctx, c, in.Scope, in.Name)
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	p.Source = in.Source
+	got, err := s.fetch(ctx, in.Source)
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	return s.attach(ctx, c, p, got)
+}
+
+// CreatePluginArchive does the same with an archive.
+func (s *Service) CreatePluginArchive(ctx context.Context, c enplace.Caller, scope enplace.Scope, name string, archive io.Reader) (enplace.Plugin, error) {
+	p, err := s.newPlugin(ctx, c, scope, name)
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	got, err := s.unpack(ctx, archive)
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	return s.attach(ctx, c, p, got)
+}
+
+func (s *Service) newPlugin(ctx context.Context, c enplace.Caller, raw enplace.Scope, name string) (enplace.Plugin, error) {
+	scope, err := enplace.ParseScope(string(raw))
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	if err := s.mayScope(c, access.Write, scope); err != nil {
+		return enplace.Plugin{}, err
+	}
+	if scope, err = s.knownScope(ctx, scope); err != nil {
+		return enplace.Plugin{}, err
+	}
+	if err := enplace.CheckHandle("name", name); err != nil {
+		return enplace.Plugin{}, err
+	}
+	now := s.cfg.Now().UTC()
+	return enplace.Plugin{ID: enplace.NewID(enplace.PrefixPlugin, now), Name: name, Scope: scope, CreatedAt: now}, nil
+}
+
+func (s *Service) attach(ctx context.Context, c enplace.Caller, p enplace.Plugin, got received) (enplace.Plugin, error) {
+	others, err := s.others(ctx, p)
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	items := settle(&p, nil, others, got, p.CreatedAt)
+	if len(items) == 0 {
+		return enplace.Plugin{}, refused(p.Findings)
+	}
+	err = s.cfg.Store.CreatePlugin(ctx, p, items)
+	if errors.Is(err, store.ErrExists) {
+		return enplace.Plugin{}, enplace.Conflictf("%s has a plugin %s, or an item of one of these keys: %s", p.Scope, p.Name, strings.Join(p.Items, ", ")).
+			WithFix("choose another name, or send the new content to the plugin that is there: enplace plugin sync")
+	}
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	s.cfg.Audit.Record(ctx, c, "plugin.create", p.ID, map[string]any{"scope": p.Scope, "name": p.Name, "items": p.Items, "commit": p.Commit})
+	return p, nil
+}
+
+// refused is the error for a plugin without any item that can be taken.
+func refused(findings []enplace.Finding) error {
+	e := enplace.Invalidf("the plugin declares no item that can be taken")
+	for _, f := range findings {
+		if f.Severity == enplace.FindingError {
+			at := f.File
+			if f.Line > 0 {
+				at = fmt.Sprintf("%s:%d", f.File, f.Line)
+			}
+			e.Message += "; " + strings.TrimPrefix(at+": "+f.Message, ": ")
+		}
+	}
+	return e.WithFix("check it where it is written: enplace plugin check DIR")
+}
+
+// SyncPlugin reads a plugin's repository again, or takes the archive given for one that came as an archive. An item that the new
+// content breaks keeps its last good definition, and the findings say so.
+func (s *Service) SyncPlugin(ctx context.Context, c enplace.Caller, id string, archive io.Reader) (enplace.Plugin, error) {
+	p, err := s.plugin(ctx, c, access.Write, id)
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	switch {
+	case archive != nil && p.Source.GitURL != "":
+		return enplace.Plugin{}, enplace.Invalidf("this plugin is synced from %s; send no archive", p.Source.GitURL)
+	case archive == nil && p.Source.GitURL == "":
+		return enplace.Plugin{}, enplace.Invalidf("this plugin came as an archive; send the new one as the body").WithFix("enplace plugin sync %s DIR", id)
+	case archive == nil:
+		return s.sync(ctx, c, p)
+	}
+	got, err := s.unpack(ctx, archive)
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	return s.store(ctx, c, id, got)
+}
+
+// sync fetches a plugin. A source that cannot be read changes nothing but the record of it.
+func (s *Service) sync(ctx context.Context, c enplace.Caller, p enplace.Plugin) (enplace.Plugin, error) {
+	got, err := s.fetch(ctx, p.Source)
+	if err == nil {
+		return s.store(ctx, c, p.ID, got)
+	}
+	var told *enplace.Error
+	if ctx.Err() == nil && errors.As(err, &told) {
+		_, e := s.cfg.Store.SyncPlugin(ctx, p.ID, func(p *enplace.Plugin, have []enplace.Item) ([]enplace.Item, error) {
+			p.TriedAt = s.cfg.Now().UTC()
+			p.Error = &enplace.Failure{Reason: enplace.ReasonSource, Message: told.Message, Fixes: told.Fixes}
+			return have, nil
+		})
+		err = errors.Join(err, missing(e, "plugin", p.ID))
+	}
+	return enplace.Plugin{}, err
+}
+
+// store puts what was received in the place of a plugin's content.
+func (s *Service) store(ctx context.Context, c enplace.Caller, id string, got received) (enplace.Plugin, error) {
+	var before string
+	p, err := s.cfg.Store.Plugin(ctx, id)
+	if err != nil {
+		return p, missing(err, "plugin", id)
+	}
+	others, err := s.others(ctx, p)
+	if err != nil {
+		return p, err
+	}
+	p, err = s.cfg.Store.SyncPlugin(ctx, id, func(p *enplace.Plugin, have []enplace.Item) ([]enplace.Item, error) {
+		before = p.Commit + string(p.Digest)
+		return settle(p, have, others, got, s.cfg.Now().UTC()), nil
+	})
+	if errors.Is(err, store.ErrExists) {
+		return p, enplace.Conflictf("another plugin of this scope took one of its keys meanwhile; sync again")
+	}
+	if err != nil {
+		return p, missing(err, "plugin", id)
+	}
+	if p.Commit+string(p.Digest) != before {
+		s.cfg.Audit.Record(ctx, c, "plugin.sync", p.ID, map[string]any{"items": p.Items, "commit": p.Commit, "digest": p.Digest})
+	}
+	return p, nil
+}
+
+// syncAll syncs every plugin of a repository, one after another.
+func (s *Service) syncAll(ctx context.Context) error {
+	l, err := s.cfg.Store.ListPlugins(ctx, "", enplace.Page{})
+	if err != nil {
+		return fmt.Errorf("finding the plugins to sync: %w", err)
+	}
+	for _, p := range l.Items {
+		if p.Source.GitURL == "" {
+			continue
+		}
+		if _, err := s.sync(ctx, operator, p); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("a plugin could not be synced", "plugin", p.ID, "name", p.Name, "scope", p.Scope, "err", err)
+		}
+	}
+	return nil
+}
+
+// plugin gives a plugin that the caller may do an action to.
+func (s *Service) plugin(ctx context.Context, c enplace.Caller, a access.Action, id string) (enplace.Plugin, error) {
+	if !enplace.ValidID(enplace.PrefixPlugin, id) {
+		return enplace.Plugin{}, missing(store.ErrNotFound, "plugin", id)
+	}
+	p, err := s.cfg.Store.Plugin(ctx, id)
+	if err != nil {
+		return enplace.Plugin{}, missing(err, "plugin", id)
+	}
+	return p, access.Check(c, a, access.Thing{What: "plugin", ID: id, Owner: p.Scope.Person(), Shared: p.Scope.Person() == ""})
+}
+
+// Plugin gives a plugin.
+func (s *Service) Plugin(ctx context.Context, c enplace.Caller, id string) (enplace.Plugin, error) {
+	return s.plugin(ctx, c, access.Read, id)
+}
+
+// ListPlugins gives the plugins of a scope, newest first.
+func (s *Service) ListPlugins(ctx context.Context, c enplace.Caller, scope enplace.Scope, p enplace.Page) (enplace.List[enplace.Plugin], error) {
+	if scope == "" {
+		if err := mayOperate(c, "plugin", "list"); err != nil {
+			return enplace.List[enplace.Plugin]{}, enplace.Invalidf("name the scope; only an operator sees those of all").WithField("scope")
+		}
+		return s.cfg.Store.ListPlugins(ctx, "", p)
+	}
+	scope, err := enplace.ParseScope(string(scope))
+	if err != nil {
+		return enplace.List[enplace.Plugin]{}, err
+	}
+	if err := s.mayScope(c, access.Read, scope); err != nil {
+		return enplace.List[enplace.Plugin]{}, err
+	}
+	return s.cfg.Store.ListPlugins(ctx, scope, p)
+}
+
+// DeletePlugin removes a plugin with its items. What they installed stays on computers.
+func (s *Service) DeletePlugin(ctx context.Context, c enplace.Caller, id string) error {
+	if _, err := s.plugin(ctx, c, access.Write, id); err != nil {
+		return err
+	}
+	return s.removed(ctx, c, missing(s.cfg.Store.DeletePlugin(ctx, id), "plugin", id), "plugin.delete", id)
+}
+
+// received is what came from a plugin's source.
+type received struct {
+	plugin.Result
+	commit string
+	digest enplace.Digest
+}
+
+// fetch reads a plugin from a repository.
+func (s *Service) fetch(ctx context.Context, src enplace.PluginSource) (received, error) {
+	g := enplace.GitSource{URL: src.GitURL, Ref: src.Ref, Subdir: src.Path}
+	if err := s.cfg.Git.Check(g); err != nil {
+		return received{}, err
+	}
+	return s.receive(ctx, func(k source.Sink) (source.Result, error) { return s.cfg.Git.Fetch(ctx, g, k) })
+}
+
+// unpack reads a plugin from an archive.
+func (s *Service) unpack(ctx context.Context, archive io.Reader) (received, error) {
+	return s.receive(ctx, func(k source.Sink) (source.Result, error) { return source.Archive(ctx, archive, k, s.cfg.Scratch) })
+}
+
+// receive reads a source. Its files are blobs for as long as it is read; nothing names them afterwards, so they are collected.
+func (s *Service) receive(ctx context.Context, read func(source.Sink) (source.Result, error)) (received, error) {
+	batch, err := s.cfg.Blobs.Batch(ctx)
+	if err != nil {
+		return received{}, fmt.Errorf("reading a plugin: %w", err)
+	}
+	defer batch.Discard()
+	res, err := read(sink{batch})
+	if err != nil {
+		return received{}, err
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return received{}, err
+	}
+	got := received{commit: res.Report.Commit, digest: digestOf(res.Entries)}
+	got.Result, err = plugin.Read(treefs.New(ctx, s.cfg.Blobs, res.Entries, nil))
+	return got, err
+}
+
+// digestOf names the content of a source, however it was packed.
+func digestOf(entries []enplace.TreeEntry) enplace.Digest {
+	var b strings.Builder
+	for _, e := range entries {
+		fmt.Fprintf(&b, "%q %s %q %t\n", e.Path, e.Digest, e.Target, e.Executable)
+	}
+	return enplace.DigestOf([]byte(b.String()))
+}
+
+type sink struct{ batch blob.Batch }
+
+func (k sink) Add(ctx context.Context, r io.Reader, limit int64) (enplace.Digest, int64, error) {
+	info, err := k.batch.Add(ctx, r, limit)
+	return info.Digest, info.Bytes, err
+}
+
+// keys of definitions, in order.
+func keys(items []enplace.Item) []string {
+	all := make([]string, 0, len(items))
+	for _, i := range items {
+		all = append(all, i.Key)
+	}
+	slices.Sort(all)
+	return all
+}

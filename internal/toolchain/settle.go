@@ -1,0 +1,105 @@
+package toolchain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"enplace"
+)
+
+// surroundings are what else is declared along the chains that a plugin's scope is part of.
+type surroundings struct {
+	enplace.Membership
+	items   []enplace.Item // of all scopes, without the plugin's own
+	choices []enplace.Choice
+}
+
+func (s *Service) others(ctx context.Context, p enplace.Plugin) (surroundings, error) {
+	declared, err := s.cfg.Store.Declared(ctx, nil)
+	if err != nil {
+		return surroundings{}, fmt.Errorf("reading what is declared: %w", err)
+	}
+	teams, err := s.cfg.Store.ListTeams(ctx, enplace.Page{})
+	if err != nil {
+		return surroundings{}, fmt.Errorf("reading the teams: %w", err)
+	}
+	o := surroundings{Membership: enplace.Membership{}, choices: declared.Choices}
+	for _, t := range teams.Items {
+		o.Membership[t.Name] = t.People
+	}
+	o.items = slices.DeleteFunc(declared.Items, func(i enplace.Item) bool { return i.Plugin == p.ID })
+	return o, nil
+}
+
+// settle gives the items of a plugin after new content came, and writes into p what is to be said of it. An item that the new
+// content breaks keeps its last good definition; one whose folder is gone goes.
+func settle(p *enplace.Plugin, have []enplace.Item, others surroundings, got received, now time.Time) []enplace.Item {
+	first := len(have) == 0
+	p.Commit, p.Digest, p.Error = got.commit, got.digest, nil
+	p.SyncedAt, p.TriedAt = now, now
+	p.Findings = append([]enplace.Finding{}, got.Findings...)
+	var items []enplace.Item
+	for _, d := range got.Definitions {
+		item := enplace.Item{Definition: d, Scope: p.Scope, Plugin: p.ID, Mode: enplace.ItemAdded, Enabled: true, UpdatedAt: now}
+		i := slices.IndexFunc(have, func(h enplace.Item) bool { return h.Key == d.Key })
+		if i >= 0 {
+			item.Mode, item.Enabled, item.Locked = have[i].Mode, have[i].Enabled, have[i].Locked
+			if have[i].Definition.Hash() == d.Hash() {
+				item.UpdatedAt = have[i].UpdatedAt
+			}
+		} else if clash, ok := others.clash(p.Scope, d.Key); ok {
+			finding := clashFinding(d, clash, first)
+			p.Findings = append(p.Findings, finding)
+			if finding.Severity == enplace.FindingError {
+				continue
+			}
+		}
+		item.Findings = ofFolder(got.Findings, d.Folder)
+		items = append(items, item)
+	}
+	for _, h := range have {
+		broken := ofFolder(got.Findings, h.Folder)
+		if slices.ContainsFunc(items, func(i enplace.Item) bool { return i.Key == h.Key }) || !slices.ContainsFunc(broken, isError) {
+			continue
+		}
+		h.Findings = append(broken, enplace.Finding{Severity: enplace.FindingNotice, Item: h.Folder, Message: "the last good definition is kept until this is mended"})
+		items = append(items, h)
+	}
+	p.Items = keys(items)
+	return items
+}
+
+// clash finds who uses a key along a chain already.
+func (o surroundings) clash(scope enplace.Scope, key string) (enplace.Item, bool) {
+	return enplace.KeyInUse(scope, key, o.items, o.choices, o.Membership)
+}
+
+// clashFinding says what a repeated key means: one that is declared anew is refused, as is one that the organisation locked; one
+// that comes with a sync is taken, and the nearer definition is used.
+func clashFinding(d enplace.Definition, other enplace.Item, first bool) enplace.Finding {
+	f := enplace.Finding{Severity: enplace.FindingError, Item: d.Folder, File: enplace.ItemsFolder + "/" + d.Folder + "/" + enplace.ItemFileName}
+	switch {
+	case other.Locked:
+		f.Message = fmt.Sprintf("the key %s is locked by %s; choose another name", d.Key, other.Scope)
+	case first:
+		f.Message = fmt.Sprintf("the key %s is used by an item of %s, and a key can be used once along a chain; choose another name, or switch that item off for this scope first", d.Key, other.Scope)
+	default:
+		f.Severity = enplace.FindingWarning
+		f.Message = fmt.Sprintf("the key %s is used by an item of %s as well; conversations that read both use the nearer one", d.Key, other.Scope)
+	}
+	return f
+}
+
+func ofFolder(findings []enplace.Finding, folder string) []enplace.Finding {
+	var of []enplace.Finding
+	for _, f := range findings {
+		if f.Item == folder {
+			of = append(of, f)
+		}
+	}
+	return of
+}
+
+func isError(f enplace.Finding) bool { return f.Severity == enplace.FindingError }
