@@ -47,7 +47,7 @@ var rules = map[string]rule{
 	"internal/project": {why: "environments: tree, packages, builds into versions",
 		ours: ". access audit base blob build clone image pkgindex redact sandbox source store transcript treefs watch", others: "github.com/pelletier/go-toml/v2"},
 	"internal/task": {why: "harnesses and tasks",
-		ours: ". access audit base blob build command image redact sandbox source store transcript watch", others: "golang.org/x/sys"},
+		ours: ". access audit base blob build command durable image redact sandbox source store transcript watch", others: "golang.org/x/sys"},
 	"internal/computer": {why: "durable computers: sets on them, commands, failures and retries",
 		ours: ". access audit base command provision redact sandbox store transcript watch"},
 	"internal/toolchain": {why: "what is declared: people, plugins, items, sets, bundles, the keychain",

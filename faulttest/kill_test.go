@@ -140,13 +140,24 @@ func nothingLeft(t *testing.T, data string) {
 			t.Errorf("a mount is left: %s", line)
 		}
 	}
+	for _, file := range loops(t) {
+		if strings.HasPrefix(file, data) {
+			t.Errorf("a loop device is left: %s", file)
+		}
+	}
+}
+
+// loops gives the files behind loop devices.
+func loops(t *testing.T) (files []string) {
+	t.Helper()
 	backing, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range backing {
-		if b, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(b), data) {
-			t.Errorf("a loop device is left: %s", b)
+	for _, path := range backing {
+		if b, err := os.ReadFile(path); err == nil { // it may be freed just now
+			files = append(files, strings.TrimSpace(string(b)))
 		}
 	}
+	return files
 }

@@ -1,7 +1,6 @@
 package faulttest
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"fmt"
@@ -34,7 +33,11 @@ type ledger struct {
 	started  []int                       // builds whose start was
 	harness  string
 	tasks    map[string]enplace.TaskStatus // "" while the end was not acknowledged
+	slug     string
+	declared []string // the check of builds
+	maybeChk []string // likewise; nil for none
 	deleting bool
+	dropping int // the version that is being deleted
 	made     int // operations that were acknowledged
 }
 
@@ -66,7 +69,7 @@ func (l *ledger) create(ctx context.Context, srv *enplacetest.Server) error {
 	if err != nil {
 		return err
 	}
-	*l = ledger{t: l.t, name: l.name, rnd: l.rnd, made: l.made, env: e.ID, files: map[string]enplace.Digest{}, versions: map[int]string{},
+	*l = ledger{t: l.t, name: l.name, rnd: l.rnd, made: l.made, env: e.ID, slug: e.Slug, files: map[string]enplace.Digest{}, versions: map[int]string{},
 		ended: map[int]enplace.BuildStatus{}, tasks: map[string]enplace.TaskStatus{}}
 	h, err := srv.Client.CreateHarness(ctx, enplace.CreateHarness{Name: "sh", Environment: e.ID, Command: []string{"sh", "-s"}})
 	l.harness = h.ID
@@ -90,21 +93,15 @@ func (l *ledger) treeDone() error {
 }
 
 func (l *ledger) importTar(ctx context.Context, srv *enplacetest.Server) error {
-	var b bytes.Buffer
-	tw := tar.NewWriter(&b)
-	l.maybe = map[string]enplace.Digest{}
+	files := map[string]string{"top": ""} // one at the top, so that the folder d is not taken off
 	for i := range 20 {
-		content := fmt.Appendf(nil, "%d", l.rnd.Uint64())
-		path := fmt.Sprintf("d/f%d", i)
-		l.maybe[path] = enplace.DigestOf(content)
-		_ = tw.WriteHeader(&tar.Header{Name: "./" + path, Mode: 0o644, Size: int64(len(content))}) // to memory
-		_, _ = tw.Write(content)
+		files[fmt.Sprintf("d/f%d", i)] = fmt.Sprint(l.rnd.Uint64())
 	}
-	// One at the top, so that the folder d is not taken off.
-	_ = tw.WriteHeader(&tar.Header{Name: "top", Mode: 0o644})
-	l.maybe["top"] = enplace.DigestOf(nil)
-	_ = tw.Close()
-	if _, err := srv.Client.Import(ctx, l.env, &b, false); err != nil {
+	l.maybe = map[string]enplace.Digest{}
+	for path, content := range files {
+		l.maybe[path] = enplace.DigestOf([]byte(content))
+	}
+	if _, err := srv.Client.Import(ctx, l.env, tarOf(files), false); err != nil {
 		return err
 	}
 	return l.treeDone()
@@ -149,6 +146,34 @@ func (l *ledger) activate(ctx context.Context, srv *enplacetest.Server) error {
 	}
 	l.active, l.maybeAct = n, 0
 	l.made++
+	return nil
+}
+
+func (l *ledger) declare(ctx context.Context, srv *enplacetest.Server) error {
+	l.maybeChk = []string{"test", "-f", enplace.EnvironmentPath(l.slug) + "/top", "-a", fmt.Sprint(l.made), "-gt", "0"}
+	if _, err := srv.Client.UpdateEnvironment(ctx, l.env, enplace.UpdateEnvironment{Check: &l.maybeChk}); err != nil {
+		return err
+	}
+	l.declared, l.maybeChk = l.maybeChk, nil
+	l.made++
+	return nil
+}
+
+// drop deletes the newest version that is not active.
+func (l *ledger) drop(ctx context.Context, srv *enplacetest.Server) error {
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(l.versions))) {
+		if n == l.active {
+			continue
+		}
+		l.dropping = n
+		if err := srv.Client.DeleteVersion(ctx, l.env, n); err != nil {
+			return err
+		}
+		delete(l.versions, n)
+		l.dropping = 0
+		l.made++
+		return nil
+	}
 	return nil
 }
 
@@ -279,6 +304,14 @@ func (l *ledger) checkVersions(e enplace.Environment) {
 	for _, v := range e.Versions {
 		got[v.N] = v.Digest
 	}
+	if _, still := got[l.dropping]; !still {
+		delete(l.versions, l.dropping)
+	}
+	l.dropping = 0
+	if !slices.Equal(e.Check, l.declared) && (l.maybeChk == nil || !slices.Equal(e.Check, l.maybeChk)) {
+		l.t.Errorf("%s: the check is %q; acknowledged was %q, under way %q", l.env, e.Check, l.declared, l.maybeChk)
+	}
+	l.declared, l.maybeChk = e.Check, nil
 	if !maps.Equal(got, l.versions) {
 		l.t.Errorf("%s: versions %v; acknowledged %v", l.env, got, l.versions)
 	}

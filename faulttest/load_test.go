@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -163,23 +162,11 @@ func readAll(r io.ReadCloser, err error) (string, error) {
 // serverMemory gives the resident bytes of the server that uses a data directory.
 func serverMemory(t *testing.T, data string) int64 {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", serverPID(t, data)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(b), "\x00serve\x00") || !strings.Contains(string(b), data) {
-			continue
-		}
-		status, err := os.ReadFile(filepath.Join(filepath.Dir(file), "status"))
-		if err != nil {
-			continue
-		}
-		return field(t, string(status), "VmRSS:")
-	}
-	t.Fatal("the server's process is not found")
-	return 0
+	return field(t, string(status), "VmRSS:")
 }
 
 // available gives the bytes of memory that the machine has left.

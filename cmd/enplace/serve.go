@@ -203,6 +203,10 @@ func openData(dir string) (*os.File, error) {
 		lock.Close()
 		return nil, enplace.Conflictf("another server uses %s", dir).WithFix("stop it, or choose another directory with --data")
 	}
+	if err := durable.Clear(dir); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("clearing what was never finished in %s: %w", dir, err)
+	}
 	return lock, nil
 }
 

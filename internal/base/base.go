@@ -3,6 +3,7 @@ package base
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"enplace"
+	"enplace/internal/durable"
 	"enplace/internal/image"
 )
 
@@ -142,6 +144,17 @@ func (b *Builder) Current() (Base, bool) {
 	return rec, true
 }
 
+// settle removes what a killed making left. The caller holds the lock.
+func (b *Builder) settle(ctx context.Context) error {
+	if err := errors.Join(durable.Clear(b.cfg.Dir), durable.Clear(filepath.Join(b.cfg.Dir, "downloads"))); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(b.work()); err != nil {
+		return nil
+	}
+	return b.clear(ctx)
+}
+
 func (b *Builder) locked(ctx context.Context, progress io.Writer, again bool) (Base, error) {
 	out := newLines(progress)
 	// Others may pass through: the root of the last step's container is one of them. What is below is closed.
@@ -153,6 +166,9 @@ func (b *Builder) locked(ctx context.Context, progress io.Writer, again bool) (B
 		return Base{}, err
 	}
 	defer unlock()
+	if err := b.settle(ctx); err != nil {
+		return Base{}, fmt.Errorf("clearing what was never finished: %w", err)
+	}
 	key, err := b.key()
 	if err != nil {
 		return Base{}, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"enplace"
+	"enplace/internal/durable"
 )
 
 // Registry is where a tool comes from.
@@ -165,7 +166,7 @@ func download(ctx context.Context, address, want, file string) error {
 		return err
 	}
 	defer resp.Body.Close()
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".new-*")
+	tmp, err := os.CreateTemp(filepath.Dir(file), durable.New)
 	if err != nil {
 		return err
 	}

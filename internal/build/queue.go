@@ -56,6 +56,8 @@ type Queue struct {
 	stop context.CancelCauseFunc
 	done sync.WaitGroup
 
+	closing <-chan struct{}
+
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc
 }
@@ -97,6 +99,7 @@ func (q *Queue) Start(ctx context.Context) error {
 		q.cfg.Logger.Warn("build interrupted by a restart", "environment", b.Environment, "build", b.N)
 	}
 	ctx, q.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	q.closing = ctx.Done()
 	for range q.cfg.Workers {
 		q.done.Go(func() { q.work(ctx) })
 	}
@@ -311,13 +314,7 @@ func (q *Queue) finish(ctx context.Context, r *Run, rec store.BuildRecord, end e
 	if r != nil {
 		end.Steps, end.Step, end.Warnings = r.closeSteps(end.Error)
 	}
-	// What is acknowledged must be recorded, also when the server is closing.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	defer cancel()
-	b, activated, err := q.cfg.Store.FinishBuild(ctx, rec.Environment, rec.N, end, version)
-	if err != nil {
-		log.Error("recording the end of a build", "err", err)
-	}
+	b, activated, err := q.record(ctx, rec, end, version, log)
 	if r == nil {
 		return
 	}
@@ -336,6 +333,34 @@ func (q *Queue) finish(ctx context.Context, r *Run, rec store.BuildRecord, end e
 		log.Error("closing the log of a build", "err", err)
 	}
 	log.Info("build ended", "status", end.Status, "elapsed_ms", b.ElapsedMS)
+}
+
+// recordPause is how long a store that cannot take a record, as on a full disk, is left alone.
+const recordPause = time.Second
+
+// record keeps the end of a build, also when the server is closing. A store that cannot take it now is asked again until then:
+// what was built is not to be built again.
+func (q *Queue) record(ctx context.Context, rec store.BuildRecord, end enplace.Build, version *enplace.Version, log *slog.Logger) (b enplace.Build, activated bool, err error) {
+	ctx = context.WithoutCancel(ctx)
+	for first := true; ; first = false {
+		save, cancel := context.WithTimeout(ctx, 30*time.Second)
+		b, activated, err = q.cfg.Store.FinishBuild(save, rec.Environment, rec.N, end, version)
+		cancel()
+		if err == nil {
+			return b, activated, nil
+		}
+		if first {
+			log.Error("recording the end of a build", "err", err)
+		}
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+			return b, false, err
+		}
+		select {
+		case <-q.closing:
+			return b, false, err
+		case <-time.After(recordPause):
+		}
+	}
 }
 
 // renew keeps the lease, and hears of a cancel that another process asked for.

@@ -19,10 +19,28 @@ func SyncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// New names the files that are being written, as os.CreateTemp takes it.
+const New = ".new-*"
+
+// Clear removes from a folder what killed processes were writing there. The caller knows that nobody writes now. A folder that is
+// not there is clear.
+func Clear(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if ok, _ := filepath.Match(New, e.Name()); ok {
+			err = errors.Join(err, os.Remove(filepath.Join(folder, e.Name())))
+		}
+	}
+	return err
+}
+
 // WriteFile replaces a file, or makes it, whole: whoever reads it sees the old content or the new, whatever happens meanwhile.
 // When it returns nil, the new one survives a crash.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), New)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,28 @@ func TestFailedWriteLeavesTheOldFileAlone(t *testing.T) {
 	}
 }
 
+func TestClear(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "a[b]*")
+	if err := durable.Clear(dir); err != nil {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".new-1", ".new-2", "new-3", "record"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := durable.Clear(dir); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 || left[0].Name() != "new-3" || left[1].Name() != "record" {
+		t.Errorf("left: %v", left)
+	}
+}
+
 func TestSyncFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

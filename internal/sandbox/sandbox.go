@@ -18,6 +18,7 @@ import (
 var (
 	ErrNotFound = errors.New("no such sandbox")
 	ErrStopped  = errors.New("the sandbox has stopped")
+	ErrNotKept  = errors.New("the working directory could not be kept whole") // from Stop; what can be read of it is there
 )
 
 // Command, Exit and Setup are the guest's.

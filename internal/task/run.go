@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"enplace"
+	"enplace/internal/durable"
 	"enplace/internal/image"
 	"enplace/internal/sandbox"
 	"enplace/internal/store"
@@ -37,17 +38,40 @@ func (s *Service) run(rec store.TaskRecord, place *live) {
 		return
 	}
 	now := s.cfg.Now().UTC()
-	// The end is recorded also when the server is closing.
-	save, done := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	defer done()
-	if _, err := s.cfg.Store.UpdateTask(save, rec.ID, func(t *store.TaskRecord) error {
+	s.record(ctx, rec.ID, log, func(t *store.TaskRecord) error {
 		t.Status, t.ExitCode, t.Error, t.StartMS, t.EndedAt = end.status, end.code, end.failure, end.startMS, &now
 		return nil
-	}); err != nil {
-		log.Error("recording the end of a task", "err", err)
-	}
+	})
 	s.release(rec.ID)
 	log.Info("task ended", "status", end.status, "start_ms", end.startMS)
+}
+
+// recordPause is how long a store that cannot take a record, as on a full disk, is left alone.
+const recordPause = time.Second
+
+// record keeps the end of a task, also when the server is closing. A store that cannot take it now is asked again until then: or
+// the task would count as running until the next start.
+func (s *Service) record(ctx context.Context, id string, log *slog.Logger, change func(*store.TaskRecord) error) {
+	ctx = context.WithoutCancel(ctx)
+	for first := true; ; first = false {
+		save, done := context.WithTimeout(ctx, 30*time.Second)
+		_, err := s.cfg.Store.UpdateTask(save, id, change)
+		done()
+		if err == nil {
+			return
+		}
+		if first {
+			log.Error("recording the end of a task", "err", err)
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			return
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(recordPause):
+		}
+	}
 }
 
 // ending is how a task ended.
@@ -75,14 +99,14 @@ func (s *Service) execute(ctx context.Context, rec *store.TaskRecord, place *liv
 	known = got.err == nil
 	if known && out != nil && !sameVersion(got.rec.Metadata, rec.Metadata) {
 		// Another version became the active one meanwhile: the record counts, whatever became of this start.
-		s.stopBox(ctx, box, log)
+		_ = s.stopBox(ctx, box, log) // nothing ran in it
 		box, err = s.startBox(ctx, &got.rec)
 	}
 	if out != nil {
 		defer s.closeLog(out, &end, log)
 	}
 	if !known || err != nil {
-		s.stopBox(ctx, box, log)
+		_ = s.stopBox(ctx, box, log) // likewise
 		close(place.ready)
 		if known {
 			end = s.notStarted(ctx, err, log)
@@ -98,7 +122,11 @@ func (s *Service) execute(ctx context.Context, rec *store.TaskRecord, place *liv
 	} else {
 		end = s.command(ctx, rec, box, out, place.env, began, log)
 	}
-	s.stopBox(ctx, box, log)
+	if err := s.stopBox(ctx, box, log); errors.Is(err, sandbox.ErrNotKept) && end.status == enplace.TaskSucceeded {
+		end.status, end.failure = enplace.TaskFailed, &enplace.Failure{Reason: enplace.ReasonDisk,
+			Message: "the command succeeded, and what it left could not be kept whole: the disk of the server is full, or broken",
+			Fixes:   []string{"make room on the file system of the data directory, then start the task again"}}
+	}
 	return end, true
 }
 
@@ -140,15 +168,17 @@ func (s *Service) startBox(ctx context.Context, rec *store.TaskRecord) (sandbox.
 	return s.cfg.Runtime.Start(ctx, spec)
 }
 
-func (s *Service) stopBox(ctx context.Context, box sandbox.Sandbox, log *slog.Logger) {
+func (s *Service) stopBox(ctx context.Context, box sandbox.Sandbox, log *slog.Logger) error {
 	if box == nil {
-		return
+		return nil
 	}
 	stop, done := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer done()
-	if err := box.Stop(stop); err != nil {
+	err := box.Stop(stop)
+	if err != nil {
 		log.Error("stopping the sandbox of a task", "err", err)
 	}
+	return err
 }
 
 // spec is the sandbox of a task.
@@ -297,7 +327,11 @@ func (s *Service) notStarted(ctx context.Context, err error, log *slog.Logger) e
 	var e *enplace.Error
 	if errors.As(err, &e) && e.Kind != enplace.KindInternal {
 		log.Warn("task not started", "err", err)
-		return ending{status: enplace.TaskFailed, failure: &enplace.Failure{Reason: enplace.ReasonExit, Message: (&enplace.Error{Message: e.Message, Field: e.Field}).Error(), Fixes: e.Fixes}}
+		reason := enplace.ReasonExit
+		if durable.IsFull(err) {
+			reason = enplace.ReasonDisk
+		}
+		return ending{status: enplace.TaskFailed, failure: &enplace.Failure{Reason: reason, Message: (&enplace.Error{Message: e.Message, Field: e.Field}).Error(), Fixes: e.Fixes}}
 	}
 	log.Error("task not started", "err", err)
 	if errors.Is(err, image.ErrNotFound) { // as after a backup that left them out

@@ -26,7 +26,7 @@ type tape struct {
 	sealed  bool // the head is full
 	size    int64
 	total   int64 // bytes ever written
-	err     error // the first of the disk
+	err     error // of the disk; one that was full is tried again
 	closed  bool
 	readers int
 	grown   chan struct{} // closed when there is more to read; nil while nobody waits
@@ -95,12 +95,19 @@ func openTape(path string) (*tape, error) {
 	return &tape{path: path, head: &part{file: f, size: info.Size()}, total: info.Size(), closed: true, readers: 1}, nil
 }
 
+// gap stands where output is missing, since the disk was full.
+const gap = ours + "output is missing here: the disk of the server was full\n"
+
 // append adds whole lines.
 func (t *tape) append(text []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.err != nil {
-		return t.err
+		if !durable.IsFull(t.err) {
+			return t.err
+		}
+		text = append([]byte(gap), text...) // there may be room again
+		t.err = nil
 	}
 	for len(text) > 0 {
 		p, room, err := t.last()
@@ -117,7 +124,7 @@ func (t *tape) append(text []byte) error {
 		}
 		t.drop(int64(n))
 		if _, err := p.file.WriteAt(text[:n], p.size); err != nil {
-			t.err = fmt.Errorf("writing log: %w", err)
+			t.err = fmt.Errorf("writing log: %w", durable.Full(err))
 			return t.err
 		}
 		p.size += int64(n)
@@ -156,13 +163,13 @@ func (t *tape) rotate() error {
 	folder := partsFolder(t.path)
 	if !t.sealed {
 		t.sealed = true
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			return fmt.Errorf("writing log: %w", err)
+		if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("writing log: %w", durable.Full(err))
 		}
 	}
 	f, err := os.OpenFile(filepath.Join(folder, partName(t.total)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("writing log: %w", err)
+		return fmt.Errorf("writing log: %w", durable.Full(err))
 	}
 	t.parts = append(t.parts, &part{file: f, start: t.total})
 	return nil
@@ -269,7 +276,7 @@ func (t *tape) close() error {
 	t.closed = true
 	t.wake()
 	if err != nil {
-		err = fmt.Errorf("closing log: %w", err)
+		err = fmt.Errorf("closing log: %w", durable.Full(err))
 	}
 	return errors.Join(first, err, t.closeFiles())
 }

@@ -246,7 +246,9 @@ func (c *container) clear() error {
 func (c *container) clearVolume(ctx context.Context) error {
 	var errs []error
 	if c.keep && c.id != "" {
-		errs = append(errs, c.volume.strip(), c.volume.seal(ctx))
+		if err := errors.Join(c.volume.strip(), c.volume.seal(ctx)); err != nil {
+			errs = append(errs, fmt.Errorf("%w: %w", sandbox.ErrNotKept, err))
+		}
 	} else {
 		c.volume.abandon()
 	}
@@ -255,7 +257,9 @@ func (c *container) clearVolume(ctx context.Context) error {
 		errs = append(errs, loopFreed(ctx, c.volume.device, c.volume.image))
 	}
 	if c.keep && c.id != "" {
-		errs = append(errs, c.r.keepVolume(c.name, c.id))
+		if err := c.r.keepVolume(c.name, c.id); err != nil {
+			errs = append(errs, fmt.Errorf("%w: %w", sandbox.ErrNotKept, err))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@
 package oci
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"enplace"
+	"enplace/internal/durable"
 	"enplace/internal/egress"
 	"enplace/internal/image"
 	"enplace/internal/sandbox"
@@ -126,7 +128,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 		return nil, err
 	}
 	if err := r.prepare(ctx, c); err != nil {
-		return nil, fmt.Errorf("preparing sandboxes: %w", err)
+		return nil, fmt.Errorf("preparing sandboxes: %w", durable.Full(err))
 	}
 	return r, nil
 }
@@ -142,8 +144,7 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 		}
 	}
 	for name, content := range hostFiles {
-		path := filepath.Join(r.dir, etcDir, name)
-		if err := errors.Join(os.WriteFile(path, []byte(content), 0o644), os.Chmod(path, 0o644)); err != nil {
+		if err := putFile(filepath.Join(r.dir, etcDir, name), []byte(content), 0o644); err != nil {
 			return err
 		}
 	}
@@ -157,7 +158,10 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 	}
 	ns.Close()
 	r.volumes.limited = true
-	if err := r.tryVolume(ctx); err != nil {
+	switch err := r.tryVolume(ctx); {
+	case err != nil && r.free() < 64<<20: // without room for one there is no saying whether there could be a limit
+		return durable.FullError(err)
+	case err != nil:
 		r.volumes.limited = false
 		r.log.Warn("sandboxes have no limit on disk: volumes cannot be made here", "error", err)
 	}
@@ -179,10 +183,19 @@ func (r *Runtime) copyGuest(path string) (string, error) {
 	if r.engine.gvisor { // to its kernel running is reading
 		mode = 0o755
 	}
-	if err := errors.Join(os.WriteFile(own+".new", program, mode), os.Chmod(own+".new", mode)); err != nil {
-		return "", err
+	return own, putFile(own, program, mode)
+}
+
+// putFile puts a file in its place whole, unless it is there: a start has to need no room, so that a server whose disk is full can
+// still be asked for what it keeps.
+func putFile(path string, content []byte, mode os.FileMode) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return os.Chmod(path, mode)
 	}
-	return own, os.Rename(own+".new", own)
+	if err := errors.Join(os.WriteFile(path+".new", content, mode), os.Chmod(path+".new", mode)); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // readable gives the absolute path of a file that sandboxes share, whose root is nobody to the host and must have the rights.
@@ -202,15 +215,13 @@ func readable(path string, rights os.FileMode) (string, error) {
 	return path, nil
 }
 
-// tryVolume makes a volume of the usual size and drops it again.
+// tryVolume mounts the empty volume of the usual size, to look at only.
 func (r *Runtime) tryVolume(ctx context.Context) error {
-	image := filepath.Join(r.dir, templatesDir, "try")
-	defer os.Remove(image)
-	os.Remove(image)
-	if err := r.volumes.format(ctx, image, enplace.DefaultTaskLimits.DiskMiB, passing); err != nil {
+	image, err := r.volumes.template(ctx, enplace.DefaultTaskLimits.DiskMiB, passing)
+	if err != nil {
 		return err
 	}
-	mount, _, err := mountImage(image, volumeAttrs, false)
+	mount, _, err := mountImage(image, volumeAttrs, true)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -203,6 +204,12 @@ func (p *pool) want(s *shelf, now time.Time) int {
 
 func (p *pool) fill(ctx context.Context, k key) {
 	c, err := p.r.create(ctx, k, enplace.DefaultTaskLimits, nil)
+	if err == nil {
+		// What waits has to be on the disk: one that fills up meanwhile would take from it what the kernel has not written yet.
+		if err = c.volume.sync(); err != nil {
+			err = errors.Join(err, c.Stop(ctx))
+		}
+	}
 	if err == nil {
 		if images := p.expectation(k); len(images) > 0 {
 			if err := c.stackAhead(ctx, images); err != nil { // its owner will see, if that matters then

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"enplace"
+	"enplace/internal/durable"
 	"enplace/internal/sandbox"
 
 	"golang.org/x/sync/errgroup"
@@ -38,6 +40,7 @@ func (r *Runtime) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, e
 		return nil, err
 	}
 	c, err := r.start(ctx, s)
+	err = r.full(err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -63,6 +66,24 @@ func (r *Runtime) roomOnDisk() error {
 			WithFix("free some room on the server, or keep what tasks leave for a shorter time: enplace serve --retention")
 	}
 	return nil
+}
+
+// full gives an error for people where the disk of the host is full. Whatever fails then, fails for that: of a volume the kernel
+// says that it is broken, and the runtime says what it likes.
+func (r *Runtime) full(err error) error {
+	if err != nil && enplace.KindOf(err) == enplace.KindInternal && r.free() < 1<<20 {
+		return durable.FullError(err)
+	}
+	return durable.Full(err)
+}
+
+// free gives the bytes that the disk has left; more than any disk has where that is not known.
+func (r *Runtime) free() int64 {
+	var fs unix.Statfs_t
+	if unix.Statfs(r.dir, &fs) != nil {
+		return math.MaxInt64
+	}
+	return int64(fs.Bavail) * fs.Bsize
 }
 
 func checkSpec(s sandbox.Spec) error {

@@ -28,7 +28,7 @@ func translate(err error) error {
 		return store.ErrExists
 	case lib.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return store.ErrNotFound // what the record belongs to is gone
-	case lib.SQLITE_FULL:
+	case lib.SQLITE_FULL, lib.SQLITE_IOERR_SHMSIZE: // the latter is what an open says that has no room for its shared memory
 		return durable.FullError(err)
 	}
 	return err

@@ -49,7 +49,7 @@ func Open(ctx context.Context, path string) (_ *Store, err error) {
 	}
 	s.writer.SetMaxOpenConns(1)
 	if err := migrate(ctx, s.writer); err != nil {
-		return nil, err
+		return nil, translate(err)
 	}
 	s.readers, err = sql.Open("sqlite", dsn(path, "deferred", "query_only(1)"))
 	if err != nil {
