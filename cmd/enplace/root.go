@@ -98,7 +98,7 @@ or its host lacks something.
 		}
 		return usageError(cmd, "%v", err)
 	})
-	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newAudit(c), newStatus(c), newVersion(c))
+	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newPlugin(c), newAudit(c), newStatus(c), newVersion(c))
 	strict(root)
 	return root
 }
