@@ -33,6 +33,10 @@ bin/enplace bin/enplace-guest: $(SOURCES) $(shell git ls-files | grep -E '\.(sql
 quickstart: setup build ## Start a server, build an example environment, run a task in it
 	@scripts/quickstart.sh
 
+.PHONY: toolchains
+toolchains: setup build ## The same for toolchains: plugins, sets, computers, a bundle
+	@scripts/toolchains.sh
+
 .PHONY: test
 test: setup build vet base ## Run every test on the real thing; CI runs this, and lint
 	go test $(RACE) -p 2 -timeout 20m ./...
