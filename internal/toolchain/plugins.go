@@ -285,7 +285,7 @@ func (s *Service) receive(ctx context.Context, read func(source.Sink) (source.Re
 		return received{}, err
 	}
 	got := received{commit: res.Report.Commit, digest: digestOf(res.Entries)}
-	got.Result, err = plugin.Read(treefs.New(ctx, s.cfg.Blobs, res.Entries, nil))
+	got.Result, err = plugin.Read(treefs.New(ctx, s.cfg.Blobs, plugin.Rewrap(res.Entries, res.Report.Unwrapped), nil))
 	return got, err
 }
 
