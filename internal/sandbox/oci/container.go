@@ -246,7 +246,7 @@ func (c *container) clear() error {
 func (c *container) clearVolume(ctx context.Context) error {
 	var errs []error
 	if c.keep && c.id != "" {
-		if err := errors.Join(c.volume.strip(), c.volume.seal(ctx)); err != nil {
+		if err := errors.Join(c.volume.strip(ctx), c.volume.seal(ctx)); err != nil {
 			errs = append(errs, fmt.Errorf("%w: %w", sandbox.ErrNotKept, err))
 		}
 	} else {

@@ -123,11 +123,11 @@ func (c *container) create(ctx context.Context) (err error) {
 
 func (c *container) makeVolume(ctx context.Context) (err error) {
 	if c.claim != nil {
-		return c.openDurable()
+		return c.openDurable(ctx)
 	}
 	c.volume, err = c.r.volumes.create(ctx, filepath.Join(c.dir, volumeDir), filepath.Join(c.dir, volumeImage), c.key.disk, c.idBase)
 	if err == nil && c.r.engine.gvisor {
-		err = emptyTmp(c.volume.dir, c.idBase)
+		err = emptyTmp(ctx, c.volume.dir, c.idBase)
 	}
 	return err
 }

@@ -62,7 +62,7 @@ func (d *durables) claim(ctx context.Context, s sandbox.Spec) (c *claim, err err
 	name := s.Durable
 	image := filepath.Join(d.folder(name), volumeImage)
 	if !d.held.try(name) {
-		return nil, enplace.Conflictf("another sandbox has the volume %s; stop it first", name)
+		return nil, enplace.Conflictf("the volume %s is in use; stop the sandbox that has it first", name)
 	}
 	defer func() {
 		if err != nil {
@@ -83,8 +83,8 @@ func (d *durables) claim(ctx context.Context, s sandbox.Spec) (c *claim, err err
 		return nil, err
 	}
 	if !slices.Equal(have.Root, s.Root) {
-		return nil, enplace.Conflictf("the volume %s lies over other images than those asked for, and over no others makes sense", name).
-			WithFix("start it with the images that it was made with")
+		return nil, enplace.Conflictf("the volume %s lies over the images that it was made with, and these are others", name).
+			WithFix("start it with those images, or drop it and what is on it")
 	}
 	if err := mend(ctx, image); err != nil {
 		return nil, d.damaged(name, err)

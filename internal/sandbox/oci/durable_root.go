@@ -27,7 +27,7 @@ func (r *Runtime) createDurable(ctx context.Context, k key, s sandbox.Spec) (*co
 }
 
 // openDurable mounts the volume. The mount shows its ids as those of the sandbox.
-func (c *container) openDurable() error {
+func (c *container) openDurable(ctx context.Context) error {
 	dir := filepath.Join(c.dir, volumeDir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (c *container) openDurable() error {
 	}
 	c.claim.device = device
 	// Before the ids are mapped: then root of the host has none here.
-	if err := emptyTmp(fmt.Sprintf("/proc/self/fd/%d", mount.Fd()), 0); err != nil {
+	if err := emptyTmp(ctx, fmt.Sprintf("/proc/self/fd/%d", mount.Fd()), 0); err != nil {
 		return errors.Join(fmt.Errorf("emptying /tmp: %w", err), mount.Close())
 	}
 	if err := idMap(mount, c.userNS); err != nil {
@@ -53,9 +53,9 @@ func (c *container) openDurable() error {
 }
 
 // emptyTmp makes the folder of a volume that is /tmp anew.
-func emptyTmp(volume string, owner uint32) error {
+func emptyTmp(ctx context.Context, volume string, owner uint32) error {
 	dir := filepath.Join(volume, volumeTmp)
-	return errors.Join(os.RemoveAll(dir), makeOwned(dir, owner), os.Chmod(dir, os.ModeSticky|0o777))
+	return errors.Join(removeFolders(ctx, volume, volumeTmp), makeOwned(dir, owner), os.Chmod(dir, os.ModeSticky|0o777))
 }
 
 // mountDurableRoot stacks the images below the volume, for good: what is synced inside is synced. The kernel writes to an id-mapped
@@ -134,7 +134,7 @@ func inOrder(root *os.Root, name string, want os.FileMode) error {
 func (c *container) closeDurable(ctx context.Context) error {
 	var errs []error
 	if v := c.volume; v != nil {
-		_ = os.RemoveAll(filepath.Join(v.dir, volumeTmp)) // for its room; the next start does it in any case
+		_ = removeFolders(ctx, v.dir, volumeTmp) // for its room; the next start does it in any case
 		errs = append(errs, v.sync())
 		v.trim() // which sees what is free once that is on the disk
 		errs = append(errs, v.unmount())

@@ -187,6 +187,28 @@ func TestDurableTakesLittleDisk(t *testing.T) {
 	}
 }
 
+// Folders in /tmp that are deeper than the server can have files open keep no sandbox from ending and starting.
+func TestDurableRemovesDeepFolders(t *testing.T) {
+	h := newHouse(t, runtimeRunc, nil)
+	b := h.durable(t, "deep", nil)
+	run(t, b, "cd /tmp; probe deep 3000")
+	c := b.(*container)
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	err := removeFolders(t.Context(), c.volume.dir, volumeTmp)
+	if err := errors.Join(err, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(filepath.Join(c.volume.dir, volumeTmp)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
 // What the real package manager installs lasts, with users of its own and the capabilities of files.
 func TestDurableKeepsDebianPackages(t *testing.T) {
 	needRoot(t)
@@ -202,13 +224,13 @@ func TestDurableKeepsDebianPackages(t *testing.T) {
 		s.Egress = enplace.Egress{Policy: enplace.EgressAllowlist, Hosts: []string{"deb.debian.org"}}
 	}
 	b := h.durable(t, "debian", edit)
-	run(t, b, "apt-get update && apt-get install -y --no-install-recommends jq iputils-ping libcap2-bin && setcap cap_net_raw+p /usr/bin/ping && useradd -m worker && su worker -c 'echo mine > ~/file && mkdir ~/.cache'")
-	look := "jq --version && getcap /usr/bin/ping && stat -c '%U %G %a %n' /home/worker /home/worker/file /usr/bin/jq /etc/shadow && cat /home/worker/file && dpkg --audit"
+	run(t, b, "apt-get update && apt-get install -y --no-install-recommends jq iputils-ping libcap2-bin acl && setcap cap_net_raw+p /usr/bin/ping && useradd -m worker && su worker -c 'echo mine > ~/file && mkdir ~/.cache && setfacl -m u:www-data:r ~/file'")
+	look := "jq --version && getcap /usr/bin/ping && getfacl -p /home/worker/file && stat -c '%U %G %a %n' /home/worker /home/worker/file /usr/bin/jq /etc/shadow && cat /home/worker/file && dpkg --audit"
 	before := run(t, b, look)
 	for range 2 {
 		end(t, b)
 		b = h.durable(t, "debian", edit)
-		if after := run(t, b, look); after != before || !strings.Contains(after, "worker worker") {
+		if after := run(t, b, look); after != before || !strings.Contains(after, "worker worker") || !strings.Contains(after, "user:www-data:r--") {
 			t.Errorf("after a stop:\n%s\nbefore it:\n%s", after, before)
 		}
 	}

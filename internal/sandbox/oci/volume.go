@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -135,11 +137,34 @@ func (v *volume) sync() error {
 }
 
 // strip drops all but the working directory and gives its space back to the host.
-func (v *volume) strip() error {
-	if err := errors.Join(os.RemoveAll(filepath.Join(v.dir, volumeRoot)), os.RemoveAll(filepath.Join(v.dir, volumeMounts))); err != nil {
+func (v *volume) strip(ctx context.Context) error {
+	if err := removeFolders(ctx, v.dir, volumeRoot, volumeMounts); err != nil {
 		return err
 	}
 	v.trim()
+	return nil
+}
+
+// removeFolders removes folders of a volume with all that those inside made in them. Another program does it: they may be as deep
+// as the volume has inodes, and os.RemoveAll keeps one file open for each level, of those that the whole server has.
+func removeFolders(ctx context.Context, dir string, names ...string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	names = slices.DeleteFunc(names, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return errors.Is(err, os.ErrNotExist)
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, "rm", append([]string{"-rf", "--one-file-system", "--"}, names...)...)
+	cmd.Dir = fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // a volume may be attached nowhere
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("removing folders: %w: %.1000s", err, out)
+	}
 	return nil
 }
 

@@ -78,6 +78,8 @@ func attempt(what, arg string) error {
 	case "xattr-read":
 		_, err := unix.Getxattr(arg, "user.suite", make([]byte, 16))
 		return err
+	case "deep":
+		return deep(arg)
 	case "memory":
 		return memory(arg)
 	case "hold":
@@ -130,6 +132,20 @@ func syscall(number, a, b, c uintptr) error {
 		return errno
 	}
 	return nil
+}
+
+// deep makes a folder that many levels deep.
+func deep(levels string) error {
+	n, err := strconv.Atoi(levels)
+	for range n {
+		if err == nil {
+			err = os.Mkdir("d", 0o755)
+		}
+		if err == nil {
+			err = os.Chdir("d")
+		}
+	}
+	return err
 }
 
 // memory touches that many MiB.
