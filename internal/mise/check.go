@@ -112,60 +112,7 @@ func (c *checker) checkMinVersion(v any) {
 	}
 }
 
-// The settings that an item may have: those that say how a tool of a backend is fetched and built. All others are of the
-// computer (where things are put, what is read and trusted, what is printed), and Enplace sets them.
-var (
-	settingGroups = strings.Fields("aqua cargo conda dotnet erlang forgejo github gitlab go java node npm pipx pypi python ruby rust spm swift zig")
-	settingNames  = strings.Fields("all_compile experimental fetch_remote_versions_timeout http_download_timeout http_retries http_timeout jobs minimum_release_age minimum_release_age_excludes prereleases")
-	// Of a group, what names a file, folder, program or login of the computer.
-	settingOfComputer = strings.Fields("_file _dir _root _path _command _tokens use_git_credentials oauth_ uv_venv")
-)
-
-func (c *checker) checkSettings(v any) {
-	table, ok := v.(map[string]any)
-	if !ok {
-		c.errorf("settings", "settings must be a table: [settings], and below it lines such as npm.package_manager = \"npm\"")
-		return
-	}
-	for _, key := range c.keysOf(table, "settings") {
-		group, ok := table[key].(map[string]any)
-		switch {
-		case ok && slices.Contains(settingGroups, key):
-			for _, name := range c.keysOf(group, "settings", key) {
-				if slices.ContainsFunc(settingOfComputer, func(part string) bool { return strings.Contains(name, part) }) {
-					c.refuseSetting(pathOf("settings", key, name), key+"."+name)
-				}
-			}
-		case !slices.Contains(settingNames, key):
-			c.refuseSetting(pathOf("settings", key), key)
-		}
-	}
-	c.templates("settings", v)
-}
-
-func (c *checker) refuseSetting(path, name string) {
-	c.errorf(path, "the setting %q is not one that an item may have; those are of backends, such as npm.package_manager, and %s", enplace.Shown(name, 80), strings.Join(settingNames, ", "))
-}
-
 // template reports whether mise would evaluate something in a text before it uses it.
 func template(s string) bool {
 	return strings.Contains(s, "{{") || strings.Contains(s, "{%") || strings.Contains(s, "{#")
-}
-
-// templates refuses templates at any depth of a value.
-func (c *checker) templates(path string, v any) {
-	switch v := v.(type) {
-	case string:
-		if template(v) {
-			c.errorf(path, "this holds a template, which gives what each computer makes of it; write the value itself")
-		}
-	case []any:
-		for i, e := range v {
-			c.templates(pathOf(path, fmt.Sprint(i)), e)
-		}
-	case map[string]any:
-		for _, key := range c.keysOf(v, path) {
-			c.templates(pathOf(path, key), v[key])
-		}
-	}
 }

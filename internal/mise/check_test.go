@@ -45,12 +45,14 @@ var checked = []string{
 	"[tools]\n\"npm:a b\" = \"1\"\n\"npm:$(id)\" = \"1\"\n\"npm:a\\u001b[2J\" = \"1\"\n\"npm:caf\u00e9\" = \"1\"\n\"npm:a;b\" = \"1\"\n",
 	"[tools]\n\"pipx:git+https://user:pass@example.org/x.git\" = \"1\"\n",
 	"[tools]\nnode = \"2 4\"\ngo = \"1\\n\"\nrust = \"1\\u001b[2J\"\nzig = \"--force\"\nruby = \"{{ exec(command='id') }}\"\n",
+	"[tools]\njava = \"temurin:21\"\nnode = \"ref:\"\ngo = \"sub-1:1.26\"\nzig = \"a:b:c\"\n",
+	"[tools]\nnode = { version = \"24\", os = 1 }\ngo = { version = \"1\", depends = [1], install_env = \"A=1\" }\nzig = { version = \"1\", depends = \"go\", install_env = { A = \"1\" } }\n",
 	"[tools]\nnode = \"path:/opt/node\"\ngo = { path = \"/opt/go\" }\n",
 	"[tools]\nnode = { version = \"24\", postinstall = \"corepack enable\" }\n\"http:x\" = { version = \"1\", url = \"https://example.org/{{ exec(command='id') }}\", install_env = { A = \"{{ env.HOME }}\" } }\n",
 	"[tools]\n\"npm:" + strings.Repeat("a", 300) + "\" = \"1\"\nnode = \"" + strings.Repeat("1", 201) + "\"\n",
 
 	// Tools that mise takes and that are probably not meant.
-	"[tools]\nnode = \"system\"\ngo = \"ref:main\"\nrust = { ref = \"0123456789abcdef0123456789abcdef01234567\" }\nzig = \"branch:main\"\njava = \"temurin:21\"\n",
+	"[tools]\nnode = \"system\"\ngo = \"ref:main\"\nrust = { ref = \"0123456789abcdef0123456789abcdef01234567\" }\nzig = \"branch:main\"\n",
 	"[tools]\npyton = \"3.13\"\nprettier-not-there = \"3\"\nripgrp = \"14\"\n",
 	"[tools]\n\"asdf:owner/tool\" = \"1\"\n\"vfox:owner/tool\" = \"1\"\n\"pipx:git+https://example.org/x.git\" = \"1\"\n",
 	"[tools]\n\"npm:prettier\" = { version = \"3\", os = [\"macos\", \"windows\"] }\nnode = { version = \"24\", os = \"linux\" }\n",
@@ -68,8 +70,9 @@ var checked = []string{
 	"[env]\n_.path = 1\n",
 
 	// The rest of the file.
-	"[settings]\nexperimental = true\nnpm.package_manager = \"npm\"\npython.compile = false\nhttp_timeout = \"30s\"\n[settings.node]\nmirror_url = \"https://example.org\"\n",
-	"[settings]\ndata_dir = \"/x\"\nparanoid = false\ntrusted_config_paths = [\"/\"]\nyes = true\nnode.default_packages_file = \"/x\"\ngithub.credential_command = \"x\"\npython.mirror = \"{{ x }}\"\nnpm = \"npm\"\n",
+	"[settings]\nexperimental = true\npython.compile = false\nhttp_timeout = \"30s\"\nhttp_retries = 3\nminimum_release_age_excludes = [\"npm:x\"]\n[settings.node]\nmirror_url = \"https://example.org\"\n",
+	"[settings]\ndata_dir = \"/x\"\nparanoid = false\ntrusted_config_paths = [\"/\"]\nyes = true\nnode.default_packages_file = \"/x\"\ngithub.credential_command = \"x\"\nnpm = \"npm\"\n",
+	"[settings]\ngo.x.y = 1\njobs = { a = 1 }\nexperimental = \"yes\"\nhttp_timeout = 30\nhttp_retries = -1\nnode.mirror_url = \"{{ x }}\"\ndotnet.package_flags = [1]\n",
 	"settings = 1\n",
 	"[plugins]\nx = \"https://example.org/x\"\n[hooks]\npostinstall = \"x\"\n[alias]\nnode = \"asdf:x/y\"\n[tool_alias]\n[[watch_files]]\nrun = \"x\"\n",
 	"env_file = \".env\"\ndotenv = \".env\"\nenv_path = \"bin\"\n",

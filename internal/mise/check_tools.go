@@ -112,11 +112,34 @@ func (c *checker) options(at, name string, table map[string]any) {
 			c.errorf(pathOf(at, key), "the template in %s calls exec or reads a file, so that each computer gets something else; write the value itself", enplace.Shown(key, 80))
 		}
 	}
-	if systems, ok := texts(table["os"]); ok && len(systems) > 0 && !slices.ContainsFunc(systems, isLinux) {
+	if !c.wellFormed(at, name, table) {
+		return
+	}
+	if systems, _ := texts(table["os"]); len(systems) > 0 && !slices.ContainsFunc(systems, isLinux) {
 		c.warnf(pathOf(at, "os"), "%q is for %s only and sandboxes are Linux, so it is never installed; take the tool out, or its os", name, enplace.Shown(strings.Join(systems, ", "), 80))
 		return
 	}
 	c.declare(at, name, version)
+}
+
+// wellFormed refuses options of a kind that mise refuses the whole file for.
+func (c *checker) wellFormed(at, name string, table map[string]any) bool {
+	ok := true
+	for _, key := range []string{"os", "depends"} {
+		if v, there := table[key]; there {
+			if _, isText := texts(v); !isText {
+				c.errorf(pathOf(at, key), "the %s of %q must be text in quotes, or a list of those", key, name)
+				ok = false
+			}
+		}
+	}
+	if v, there := table["install_env"]; there {
+		if _, isTable := v.(map[string]any); !isTable {
+			c.errorf(pathOf(at, "install_env"), "the install_env of %q must be a table: { NAME = \"value\" }", name)
+			ok = false
+		}
+	}
+	return ok
 }
 
 func isLinux(system string) bool { return strings.HasPrefix(system, "linux") }
@@ -232,24 +255,25 @@ func badVersion(name, version string) string {
 	case strings.HasPrefix(version, "path:"):
 		return fmt.Sprintf("%q is what lies at a path of each computer, which no item puts there; name a backend that installs it, or install it in setup.sh", name)
 	}
+	if scheme, rest, ok := strings.Cut(version, ":"); ok && (rest == "" || !slices.Contains(schemes, scheme) && !strings.HasPrefix(scheme, "sub-")) {
+		return fmt.Sprintf("the version %q of %q has no form that mise knows; write such as 24, 1.2.3, latest, prefix:1.2, tag:v1.2 or ref:COMMIT", enplace.Shown(version, 80), name)
+	}
 	return ""
 }
+
+// schemes are what a version may start with, in front of a colon, beside sub-N.
+var schemes = strings.Fields("prefix ref tag branch rev")
 
 var commit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 
 // judgeVersion warns of versions that mise takes, and that are probably not meant.
 func (c *checker) judgeVersion(at, name, version string) {
-	scheme, rest, ok := strings.Cut(version, ":")
+	scheme, rest, _ := strings.Cut(version, ":")
 	switch {
 	case version == "system":
 		c.warnf(at, "%q = \"system\" installs nothing and is deprecated in mise: without the line, the base's program is used all the same; take it out", name)
-	case !ok || scheme == "prefix" || scheme == "tag" || scheme == "rev" || strings.HasPrefix(scheme, "sub-"):
-	case scheme == "ref" || scheme == "branch":
-		if !commit.MatchString(rest) {
-			c.warnf(at, "the version %q of %q is the head of a branch, so that computers of one set can differ; name a release, or a commit: ref:COMMIT", enplace.Shown(version, 80), name)
-		}
-	default:
-		c.warnf(at, "mise knows no version of the form %q for %q; versions are such as 24, 1.2.3, latest, prefix:1.2 or ref:COMMIT", enplace.Shown(scheme, 80)+":…", name)
+	case (scheme == "ref" || scheme == "branch") && !commit.MatchString(rest):
+		c.warnf(at, "the version %q of %q is the head of a branch, so that computers of one set can differ; name a release, or a commit: ref:COMMIT", enplace.Shown(version, 80), name)
 	}
 }
 
