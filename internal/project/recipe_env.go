@@ -10,25 +10,13 @@ import (
 	"enplace/internal/sandbox"
 )
 
-// gitHosts are those whose ssh addresses package managers make out of short names such as github:owner/name. Their https
-// addresses give the same repositories.
-var gitHosts = []string{"github.com", "gitlab.com", "bitbucket.org"}
-
 // buildEnv are the variables of every command of a build, beside sandbox.BaseEnv.
 func (p *plan) buildEnv() []string {
 	env := []string{
 		"PROJECT_ROOT=" + p.root, "DEBCONF_NONINTERACTIVE_SEEN=true", "NEEDRESTART_MODE=a",
 		"PATH=" + p.root + "/.venv/bin:" + p.root + "/node_modules/.bin:" + sandbox.DefaultPath,
 	}
-	// Git dependencies that name ssh come by https: there are no keys here, and no terminal to ask for one.
-	n := 0
-	for _, host := range gitHosts {
-		for _, ssh := range []string{"ssh://git@" + host + "/", "git@" + host + ":"} {
-			env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=url.https://%s/.insteadOf", n, host), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, ssh))
-			n++
-		}
-	}
-	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n))
+	env = append(env, sandbox.GitByHTTPS()...)
 	for name, dir := range downloads {
 		env = append(env, name+"="+p.root+"/.cache/"+dir)
 	}

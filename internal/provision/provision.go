@@ -1,5 +1,8 @@
 // Package provision brings a set onto a sandbox: its tools by mise, its scripts, and the shims through which commands find
 // them; then it reads back what is really there. A computer's installation and a bundle's build are the same work, done here.
+//
+// Whoever calls has the box to itself: two passes at once would install over each other. What runs inside is anyone's; nothing
+// that a box answers is believed beyond the state of that box.
 package provision
 
 import (
@@ -25,9 +28,10 @@ type Job struct {
 	Have []enplace.InstalledItem
 
 	// Versions are the exact versions to install instead of those asked for, by VersionKey: those that the set's bundle has.
+	// Versions makes it of a bundle's items.
 	Versions map[string]string
 
-	Timeout  time.Duration               // of each script and of each installation; default enplace.DefaultScriptTimeout
+	Timeout  time.Duration               // of each script, and of each run of mise; default enplace.DefaultScriptTimeout
 	Log      io.Writer                   // what is run and printed, as it comes; nil drops it. It is the caller's to redact
 	Redact   func(string) string         // of what goes into errors and tails; required
 	Progress func(enplace.InstalledItem) // called at each change of an item, from one goroutine; may be nil
@@ -37,10 +41,29 @@ type Job struct {
 // Result is how the items stand, and what their tools export.
 type Result struct {
 	Items   []enplace.InstalledItem
-	Exports []string // KEY=value
+	Exports []string // KEY=value, ordered
 }
 
 // VersionKey names a tool of an item in Job.Versions.
 func VersionKey(scope enplace.Scope, key, tool string) string {
 	return string(scope) + " " + key + " " + tool
+}
+
+// Versions gives the exact versions of items as they stand, for Job.Versions. Those of a tool that is asked for in several
+// versions are separated by spaces.
+func Versions(items []enplace.InstalledItem) map[string]string {
+	all := map[string]string{}
+	for _, i := range items {
+		for _, t := range i.Tools {
+			k := VersionKey(i.Scope, i.Key, t.Name)
+			switch had := all[k]; {
+			case t.Resolved == "":
+			case had == "":
+				all[k] = t.Resolved
+			default:
+				all[k] = had + " " + t.Resolved
+			}
+		}
+	}
+	return all
 }

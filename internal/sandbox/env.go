@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -64,4 +65,22 @@ func Env(bin []string, vars map[string]string) []string {
 		}
 	}
 	return env
+}
+
+// gitHosts are those whose ssh addresses package managers make out of short names such as github:owner/name. Their https
+// addresses give the same repositories.
+var gitHosts = []string{"github.com", "gitlab.com", "bitbucket.org"}
+
+// GitByHTTPS gives the variables by which git fetches what is named by ssh over https: for installations, which have no keys
+// and no terminal to ask for one.
+func GitByHTTPS() []string {
+	var env []string
+	n := 0
+	for _, host := range gitHosts {
+		for _, ssh := range []string{"ssh://git@" + host + "/", "git@" + host + ":"} {
+			env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=url.https://%s/.insteadOf", n, host), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, ssh))
+			n++
+		}
+	}
+	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n))
 }

@@ -1,0 +1,59 @@
+package mise
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Reason gives, out of what mise printed while it installed one tool, why it could not: one line, or "" when it said nothing.
+func Reason(output string) string {
+	var said string
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		switch rest, isError := strings.CutPrefix(line, "mise ERROR "); {
+		case isError && (strings.HasPrefix(rest, "Version: ") || strings.HasPrefix(rest, "Run with --verbose")):
+		case isError && said == "":
+			said = rest
+		}
+	}
+	if rest, ok := strings.CutPrefix(said, "Failed to install "); ok {
+		if _, why, ok := strings.Cut(rest, ": "); ok {
+			return why
+		}
+	}
+	return said
+}
+
+var (
+	limited   = regexp.MustCompile(`(?i)rate.?limit|too many requests|\b429\b`)
+	resetTime = regexp.MustCompile(`(?i)resets?(?:[ _-]?(?:at|in|time))?["':= ]+(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?: ?(?:UTC|Z|[+-]\d\d:?\d\d))?|\d{10})\b`)
+	waitFor   = regexp.MustCompile(`(?i)retry[ -]after["':= ]+(\d{1,6})\b`)
+)
+
+// RateLimited reports whether a source refused an installation because it was asked too often, and until when it will; the
+// zero time when it did not say.
+func RateLimited(output string, now time.Time) (until time.Time, ok bool) {
+	if !limited.MatchString(output) {
+		return time.Time{}, false
+	}
+	if m := waitFor.FindStringSubmatch(output); m != nil {
+		seconds, _ := strconv.Atoi(m[1]) // at most six digits
+		return now.Add(time.Duration(seconds) * time.Second), true
+	}
+	m := resetTime.FindStringSubmatch(output)
+	if m == nil {
+		return time.Time{}, true
+	}
+	if seconds, err := strconv.ParseInt(m[1], 10, 64); err == nil {
+		return time.Unix(seconds, 0), true
+	}
+	said := m[1][:10] + " " + m[1][11:] // a T may stand between date and time
+	for _, layout := range []string{"2006-01-02 15:04:05 UTC", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -07:00", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05", "2006-01-02 15:04Z07:00", "2006-01-02 15:04"} {
+		if t, err := time.Parse(layout, said); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, true
+}

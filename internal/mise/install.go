@@ -1,0 +1,113 @@
+package mise
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"enplace"
+)
+
+// Program is mise in a base.
+const Program = "/usr/local/bin/mise"
+
+// Own is the part of its data folder that is not mise's but Enplace's.
+const Own = enplace.ToolsDir + "/enplace"
+
+// Installs is where mise puts what it installs, two levels deep: the tool's folder and the version's.
+const Installs = enplace.ToolsDir + "/installs"
+
+// Caches is where installers keep what they downloaded; it is dropped when a set has been installed.
+const Caches = "/var/cache/enplace"
+
+// pinsFile is the one name that mise looks for in the folder that it is started in, and it is nobody else's.
+const pinsFile = "enplace-pins.toml"
+
+// Place is where one item stands in a box: a folder of its own below Own, given by path.
+type Place string
+
+// Files is the folder with the item's own files.
+func (p Place) Files() string { return path.Join(string(p), "files") }
+
+// Pins is the folder that mise is started in: it holds exact versions, and nothing but those and the item's mise.toml counts.
+func (p Place) Pins() string { return path.Join(string(p), "pins") }
+
+// Env gives the variables of every run of mise for an item, beside those of the box: its own folders, the item's mise.toml as
+// the one configuration, the pins over it, and nothing of the box's own. ask says that a registry may be asked.
+func (p Place) Env(ask bool) []string {
+	env := []string{
+		"MISE_DATA_DIR=" + enplace.ToolsDir, "MISE_CACHE_DIR=" + enplace.ToolsDir + "/cache", "MISE_STATE_DIR=" + enplace.ToolsDir + "/state",
+		"MISE_CONFIG_DIR=" + Own + "/none", "MISE_SYSTEM_CONFIG_DIR=" + Own + "/none",
+		// mise makes shims at each installation; the folder of shims on PATH is not its business.
+		"MISE_SHIMS_DIR=" + Own + "/mise-shims",
+		"MISE_GLOBAL_CONFIG_FILE=" + path.Join(p.Files(), enplace.ItemMiseName),
+		"MISE_OVERRIDE_CONFIG_FILENAMES=" + pinsFile, "MISE_OVERRIDE_TOOL_VERSIONS_FILENAMES=none",
+		"MISE_CEILING_PATHS=" + string(p), "MISE_TRUSTED_CONFIG_PATHS=" + string(p), "MISE_YES=1",
+		// mise's own installer of npm packages refuses a registry that gives no times of publication.
+		"MISE_NPM_PACKAGE_MANAGER=npm",
+		// What these would put into the home folder belongs to the tools.
+		"MISE_CARGO_HOME=" + enplace.ToolsDir + "/cargo", "MISE_RUSTUP_HOME=" + enplace.ToolsDir + "/rustup", "UV_PYTHON_INSTALL_DIR=" + Own + "/python",
+		"npm_config_cache=" + Caches + "/npm", "UV_CACHE_DIR=" + Caches + "/uv", "PIP_CACHE_DIR=" + Caches + "/pip",
+		"GOMODCACHE=" + Caches + "/go-mod", "GOCACHE=" + Caches + "/go",
+	}
+	if !ask {
+		env = append(env, "MISE_OFFLINE=1")
+	}
+	return env
+}
+
+// Install gives the command that installs tools of the item's mise.toml. force installs again what is there.
+func Install(force bool, tools ...string) []string {
+	argv := []string{Program, "install"}
+	if force {
+		argv = append(argv, "--force")
+	}
+	return append(append(argv, "--"), tools...)
+}
+
+// PinnedFile gives the file for Place.Pins that makes mise take exact versions of tools instead of what the item's mise.toml
+// asks for, options kept: the versions of each, in the order of mise.toml. A tool that declares another number of them is left
+// as it is.
+func PinnedFile(miseTOML string, versions map[string][]string) (name, content string, err error) {
+	var declared struct {
+		Tools map[string]any `toml:"tools"`
+	}
+	if err := toml.Unmarshal([]byte(miseTOML), &declared); err != nil {
+		return "", "", fmt.Errorf("reading %s: %w", enplace.ItemMiseName, err)
+	}
+	pinned := map[string]any{}
+	for tool, v := range declared.Tools {
+		if p, ok := pin(v, versions[tool]); ok {
+			pinned[tool] = p
+		}
+	}
+	b, err := toml.Marshal(map[string]any{"tools": pinned})
+	if err != nil {
+		return "", "", fmt.Errorf("writing the versions of tools: %w", err)
+	}
+	return pinsFile, string(b), nil
+}
+
+// pin gives what a tool is declared as with its versions replaced.
+func pin(declared any, versions []string) (any, bool) {
+	list, isList := declared.([]any)
+	if !isList {
+		list = []any{declared}
+	}
+	if len(list) != len(versions) {
+		return nil, false
+	}
+	out := make([]any, len(list))
+	for i, v := range list {
+		out[i] = versions[i]
+		if options, ok := v.(map[string]any); ok {
+			options["version"] = versions[i]
+			out[i] = options
+		}
+	}
+	if !isList {
+		return out[0], true
+	}
+	return out, true
+}

