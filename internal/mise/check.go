@@ -12,12 +12,18 @@ import (
 // maxFindings bounds what is said of one file: nobody reads on, and the file may be a stranger's.
 const maxFindings = 50
 
+// maxBytes bounds a mise.toml: its parser takes time by the square of the number of keys.
+const maxBytes = 128 << 10
+
 // Check reads the mise.toml of an item: the tools that it declares, in its order, and what is wrong with it, by line. Findings
 // name neither item nor file, which the caller knows. With an error among them the tools are those that could be read.
 //
 // It refuses what mise would refuse, what mise would leave out without a word, and what would make an installation depend on
 // more than the files of the item, so that sets of one hash would differ.
 func Check(content string) ([]enplace.DeclaredTool, []enplace.Finding) {
+	if len(content) > maxBytes {
+		return nil, []enplace.Finding{{Severity: enplace.FindingError, Message: "the file is larger than 128 KiB; declare what is needed, and split the item if it is that much"}}
+	}
 	doc, broken := parse(content)
 	if broken != nil {
 		return nil, []enplace.Finding{*broken}

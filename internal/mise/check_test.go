@@ -163,3 +163,53 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// The documentation lists the settings that an item may have, and no others.
+func TestSettingsAreDocumented(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "items.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(doc), "| value | settings |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	listed := 0
+	for row := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSpace(row), "|")
+		value := map[string]string{"`true` or `false`": "true", "a whole number": "1", "text in quotes": `"x"`, "a list of texts": `["x"]`}[strings.TrimSpace(cells[1])]
+		for name := range strings.SplitSeq(cells[2], ",") {
+			name = strings.Trim(name, " `")
+			if _, findings := mise.Check("settings." + name + " = " + value); len(findings) > 0 {
+				t.Errorf("%s: %+v", name, findings)
+			}
+			listed++
+		}
+	}
+	if listed != mise.Settings() {
+		t.Errorf("%d settings are listed, and %d are taken", listed, mise.Settings())
+	}
+}
+
+// A key of any number of parts takes no more than its length; places of all of its parts would take the square of it.
+func TestCheckOfADeepKey(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("a.", 60_000) + "a"
+	for _, content := range []string{deep + " = 1\n", "[" + deep + "]\n", "[[" + deep + "]]\nb = 1\n", "[tools]\nnode = { version = \"24\", " + deep + " = 1 }\n"} {
+		_, findings := mise.Check(content)
+		if len(findings) > 1 {
+			t.Errorf("%.20s: %d findings", content, len(findings))
+		}
+	}
+}
+
+func TestCheckOfALargeFile(t *testing.T) {
+	t.Parallel()
+	const limit = 128 << 10
+	tools := "[tools]\nnode = \"24\"\n"
+	if got, findings := mise.Check(tools + strings.Repeat("#", limit-len(tools))); len(got) != 1 || len(findings) != 0 {
+		t.Errorf("%v %v", got, findings)
+	}
+	if got, findings := mise.Check(tools + strings.Repeat("#", limit-len(tools)+1)); len(got) != 0 || len(findings) != 1 || !strings.Contains(findings[0].Message, "larger than 128 KiB") {
+		t.Errorf("%v %v", got, findings)
+	}
+}

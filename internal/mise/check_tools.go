@@ -283,8 +283,10 @@ func (c *checker) judgeTool(at, name string) {
 	switch {
 	case !explicit && registry()[bare(name)] == "":
 		advice := "name its backend, such as npm:" + enplace.Shown(bare(name), 80)
-		if like := similar(bare(name)); like != "" {
-			advice = "did you mean " + like + "?"
+		if len(c.findings) < maxFindings { // nobody reads on, and it takes time
+			if like := similar(bare(name)); like != "" {
+				advice = "did you mean " + like + "?"
+			}
 		}
 		c.warnf(at, "mise 2026.9.15 knows no tool %q and would leave it out without a word; %s", enplace.Shown(name, 80), advice)
 	case backend == "asdf" || backend == "vfox":

@@ -21,6 +21,10 @@ type document struct {
 	places map[string]place
 }
 
+// maxDepth is how deep places are looked for; nothing of mise.toml that is checked lies deeper. A stranger's key may have any
+// number of parts.
+const maxDepth = 8
+
 // place is where a key stands first.
 type place struct {
 	line  int // from 1
@@ -82,7 +86,7 @@ type walker struct {
 // belongs to the path there.
 func (w *walker) keys(enter func([]string) []string, parent []string, e *unstable.Node) []string {
 	keys := slices.Clone(parent)
-	for it := e.Key(); it.Next(); {
+	for it := e.Key(); it.Next() && len(keys) < maxDepth; {
 		if enter != nil {
 			keys = enter(keys)
 		}
@@ -106,6 +110,9 @@ func (w *walker) keyValue(parent []string, e *unstable.Node) {
 
 // value goes on into inline tables and arrays.
 func (w *walker) value(keys []string, v *unstable.Node) {
+	if len(keys) >= maxDepth {
+		return
+	}
 	switch v.Kind {
 	case unstable.InlineTable:
 		for it := v.Children(); it.Next(); {
