@@ -114,6 +114,12 @@ type Bundle struct {
 	UsedAt  *time.Time      `json:"used_at,omitempty"`
 }
 
+// RetriedSet says what a retry of a set reached.
+type RetriedSet struct {
+	Computers int    `json:"computers" doc:"On how many the set is tried again"`
+	Bundle    Bundle `json:"bundle"`
+}
+
 // ConversationSet is the set of a conversation as it stands on its computer.
 type ConversationSet struct {
 	Hash    string          `json:"hash"`

@@ -74,6 +74,10 @@ func (c *Client) post(ctx context.Context, path string, in, out any) error {
 	return c.json(ctx, call{method: http.MethodPost, path: path}, in, out)
 }
 
+func (c *Client) put(ctx context.Context, path string, in, out any) error {
+	return c.json(ctx, call{method: http.MethodPut, path: path}, in, out)
+}
+
 func (c *Client) delete(ctx context.Context, path string, out any) error {
 	return c.json(ctx, call{method: http.MethodDelete, path: path}, nil, out)
 }
@@ -103,6 +107,18 @@ func (c *Client) json(ctx context.Context, k call, in, out any) error {
 		return c.unreachable(fmt.Errorf("reading the answer to %s %s: %w", k.method, k.path, err))
 	}
 	return nil
+}
+
+// upload sends bytes and reads a JSON answer into out.
+func (c *Client) upload(ctx context.Context, k call, content io.Reader, out any) error {
+	k.body, k.size = content, sizeOf(content)
+	k.header = http.Header{"Content-Type": {"application/octet-stream"}}
+	resp, err := c.do(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer drain(resp.Body)
+	return c.decode(resp.Body, out)
 }
 
 // do sends a request and gives an answer of success, whose body the caller closes, or an error. A request that is safe to

@@ -30,7 +30,7 @@ func (c *Client) Environment(ctx context.Context, id string) (e enplace.Environm
 
 // UpdateEnvironment changes what in names, and leaves the rest.
 func (c *Client) UpdateEnvironment(ctx context.Context, id string, in enplace.UpdateEnvironment) (e enplace.Environment, err error) {
-	return e, c.json(ctx, call{method: http.MethodPut, path: at(environments, id)}, in, &e)
+	return e, c.put(ctx, at(environments, id), in, &e)
 }
 
 // DeleteEnvironment removes an environment with its tree, builds and versions.
@@ -47,7 +47,7 @@ func (c *Client) ListFiles(ctx context.Context, id, prefix string, p enplace.Pag
 
 // OpenFile gives the bytes of one file of the tree. The caller closes it.
 func (c *Client) OpenFile(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	return c.open(ctx, below(at(environments, id, "files"), path))
+	return c.open(ctx, call{path: below(at(environments, id, "files"), path)})
 }
 
 // PutFile writes one file of the tree, and reports whether it is new. The content is read once, to its end.
@@ -73,14 +73,7 @@ func (c *Client) DeleteFile(ctx context.Context, id, path string) error {
 // Import brings an archive into the tree: zip, tar, or tar with gzip, bzip2, xz or zstd. With merge, what the archive does not
 // bring stays; without it, the tree is replaced. The archive is read once, to its end.
 func (c *Client) Import(ctx context.Context, id string, archive io.Reader, merge bool) (r enplace.ImportReport, err error) {
-	k := call{method: http.MethodPost, path: at(environments, id, "import"), query: importMode(merge), body: archive, size: sizeOf(archive)}
-	k.header = http.Header{"Content-Type": {"application/octet-stream"}}
-	resp, err := c.do(ctx, k)
-	if err != nil {
-		return r, err
-	}
-	defer drain(resp.Body)
-	return r, c.decode(resp.Body, &r)
+	return r, c.upload(ctx, call{method: http.MethodPost, path: at(environments, id, "import"), query: importMode(merge)}, archive, &r)
 }
 
 // ImportGit brings a git repository into the tree.
@@ -135,12 +128,12 @@ func (c *Client) CancelBuild(ctx context.Context, id string, n int) (b enplace.B
 
 // BuildLog gives the log of a build as it is now. The caller closes it.
 func (c *Client) BuildLog(ctx context.Context, id string, n int) (io.ReadCloser, error) {
-	return c.open(ctx, at(environments, id, "builds", strconv.Itoa(n), "log"))
+	return c.open(ctx, call{path: at(environments, id, "builds", strconv.Itoa(n), "log")})
 }
 
 // FollowBuildLog writes the log of a build to w as it grows, and gives the build's status when it has ended.
 func (c *Client) FollowBuildLog(ctx context.Context, id string, n int, w io.Writer) (enplace.BuildStatus, error) {
-	status, err := c.follow(ctx, at(environments, id, "builds", strconv.Itoa(n), "log"), w)
+	status, err := c.follow(ctx, call{path: at(environments, id, "builds", strconv.Itoa(n), "log")}, w)
 	return enplace.BuildStatus(status), err
 }
 

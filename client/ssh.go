@@ -19,12 +19,16 @@ const sshProtocol = "enplace-ssh"
 // is who the sandbox trusts: the connection is used with no password and any user. Deadlines are not supported; closing the
 // connection ends whatever is under way. Once it has returned, ctx does nothing.
 func (c *Client) DialSSH(ctx context.Context, task string) (net.Conn, error) {
+	return c.dial(ctx, at(tasks, task, "ssh"))
+}
+
+func (c *Client) dial(ctx context.Context, path string) (net.Conn, error) {
 	// The request lives as long as the connection does, and ctx only as long as the call.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
 	defer stop()
 	header := http.Header{"Connection": {"Upgrade"}, "Upgrade": {sshProtocol}, "Accept": {"*/*"}}
-	resp, err := c.http1().do(life, call{method: http.MethodGet, path: at(tasks, task, "ssh"), header: header})
+	resp, err := c.http1().do(life, call{method: http.MethodGet, path: path, header: header})
 	if err != nil {
 		cancel()
 		if ctx.Err() != nil {

@@ -11,13 +11,12 @@ import (
 	"net/http"
 	"os"
 	"strings"
-
-	"enplace"
 )
 
-// open gives the body of an answer that is not JSON.
-func (c *Client) open(ctx context.Context, path string) (io.ReadCloser, error) {
-	resp, err := c.do(ctx, call{method: http.MethodGet, path: path, header: http.Header{"Accept": {"*/*"}}})
+// open gives the body of an answer that is not JSON; k has its path and query.
+func (c *Client) open(ctx context.Context, k call) (io.ReadCloser, error) {
+	k.method, k.header = http.MethodGet, http.Header{"Accept": {"*/*"}}
+	resp, err := c.do(ctx, k)
 	if err != nil {
 		return nil, err
 	}
@@ -53,16 +52,17 @@ func sizeOf(r io.Reader) int64 {
 var errEnded = errors.New("ended")
 
 // follow writes a log to w as it grows and gives the status that ended it. A stream that is cut is taken up again where it
-// was cut; three cuts without a line between them are an error.
-func (c *Client) follow(ctx context.Context, path string, w io.Writer) (string, error) {
+// was cut; three cuts without a line between them are an error. k has its path and query.
+func (c *Client) follow(ctx context.Context, k call, w io.Writer) (string, error) {
 	f := follower{w: w}
+	k.method = http.MethodGet
 	for cuts := 0; ; cuts++ {
-		header := http.Header{"Accept": {"text/event-stream"}}
+		k.header = http.Header{"Accept": {"text/event-stream"}}
 		if f.id != "" {
-			header.Set("Last-Event-ID", f.id)
+			k.header.Set("Last-Event-ID", f.id)
 		}
 		before := f.id
-		resp, err := c.do(ctx, call{method: http.MethodGet, path: path, header: header})
+		resp, err := c.do(ctx, k)
 		if err != nil {
 			return "", err
 		}
@@ -148,32 +148,33 @@ func (f *follower) event(id, event string, data []string) error {
 	return nil
 }
 
-func (c *Client) execStream(ctx context.Context, k call, in enplace.ExecRequest, each func(enplace.ExecEvent) error) (enplace.ExecResult, error) {
+// streamExec runs a command and calls each with every event of its stream, until each says that it was the last one. An error of
+// each, or the end of ctx, kills the command.
+func streamExec[E any](ctx context.Context, c *Client, path string, in any, each func(E) (ended bool, err error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	b, err := json.Marshal(in)
 	if err != nil {
-		return enplace.ExecResult{}, fmt.Errorf("encoding the request: %w", err)
+		return fmt.Errorf("encoding the request: %w", err)
 	}
-	k.body = bytes.NewReader(b)
-	resp, err := c.do(ctx, k)
+	resp, err := c.do(ctx, call{
+		method: http.MethodPost, path: path, body: bytes.NewReader(b),
+		header: http.Header{"Accept": {"application/x-ndjson"}, "Content-Type": {"application/json"}},
+	})
 	if err != nil {
-		return enplace.ExecResult{}, err
+		return err
 	}
 	defer resp.Body.Close()
 	for dec := json.NewDecoder(resp.Body); ; {
-		var e enplace.ExecEvent
-		err := dec.Decode(&e)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return enplace.ExecResult{}, ctx.Err()
-		case err != nil:
-			return enplace.ExecResult{}, c.unreachable(fmt.Errorf("the command's output was cut: %w", err))
-		case e.Error != nil:
-			return enplace.ExecResult{}, e.Error.Err()
-		case e.Result != nil:
-			return *e.Result, nil
+		var e E
+		if err := dec.Decode(&e); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return c.unreachable(fmt.Errorf("the command's output was cut: %w", err))
 		}
-		if err := each(e); err != nil {
-			return enplace.ExecResult{}, err
+		if ended, err := each(e); ended || err != nil {
+			return err
 		}
 	}
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"io"
-	"net/http"
 	"time"
 
 	"enplace"
@@ -70,12 +69,12 @@ func (c *Client) CancelTask(ctx context.Context, id string) (t enplace.Task, err
 
 // TaskLog gives what a task printed so far. The caller closes it.
 func (c *Client) TaskLog(ctx context.Context, id string) (io.ReadCloser, error) {
-	return c.open(ctx, at(tasks, id, "log"))
+	return c.open(ctx, call{path: at(tasks, id, "log")})
 }
 
 // FollowTaskLog writes what a task prints to w as it comes, and gives the task's status when it has ended.
 func (c *Client) FollowTaskLog(ctx context.Context, id string, w io.Writer) (enplace.TaskStatus, error) {
-	status, err := c.follow(ctx, at(tasks, id, "log"), w)
+	status, err := c.follow(ctx, call{path: at(tasks, id, "log")}, w)
 	return enplace.TaskStatus(status), err
 }
 
@@ -86,12 +85,12 @@ func (c *Client) ListTaskFiles(ctx context.Context, id string, p enplace.Page) (
 
 // OpenTaskFile gives the bytes of one file of the working directory. The caller closes it.
 func (c *Client) OpenTaskFile(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	return c.open(ctx, below(at(tasks, id, "files"), path))
+	return c.open(ctx, call{path: below(at(tasks, id, "files"), path)})
 }
 
 // TaskArchive gives the working directory as a tar. The caller closes it.
 func (c *Client) TaskArchive(ctx context.Context, id string) (io.ReadCloser, error) {
-	return c.open(ctx, at(tasks, id, "archive"))
+	return c.open(ctx, call{path: at(tasks, id, "archive")})
 }
 
 // Exec runs a command in an open sandbox and gives its output.
@@ -101,11 +100,16 @@ func (c *Client) Exec(ctx context.Context, id string, in enplace.ExecRequest) (r
 
 // ExecStream runs a command in an open sandbox and calls each with its output as it comes. The result holds no output. An
 // error of each, or the end of ctx, kills the command.
-func (c *Client) ExecStream(ctx context.Context, id string, in enplace.ExecRequest, each func(enplace.ExecEvent) error) (enplace.ExecResult, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return c.execStream(ctx, call{
-		method: http.MethodPost, path: at(tasks, id, "exec"),
-		header: http.Header{"Accept": {"application/x-ndjson"}, "Content-Type": {"application/json"}},
-	}, in, each)
+func (c *Client) ExecStream(ctx context.Context, id string, in enplace.ExecRequest, each func(enplace.ExecEvent) error) (r enplace.ExecResult, err error) {
+	err = streamExec(ctx, c, at(tasks, id, "exec"), in, func(e enplace.ExecEvent) (ended bool, err error) {
+		switch {
+		case e.Error != nil:
+			return true, e.Error.Err()
+		case e.Result != nil:
+			r = *e.Result
+			return true, nil
+		}
+		return false, each(e)
+	})
+	return r, err
 }

@@ -77,11 +77,11 @@ const conversationPrefix = "conversation:"
 
 // Unknown is the answer for a thing that is not there, or that the caller may not know of: the same, to the letter.
 func Unknown(t Thing) error {
-	return enplace.NotFoundf("there is no %s %s, or this key may not know of it", t.What, t.ID).
+	return enplace.NotFoundf("there is no %s %s, or this key may not know of it", t.What, enplace.Shown(t.ID, 200)).
 		WithFix("list what this key can see, or ask the operator for a key that may")
 }
 
 func forbidden(c enplace.Caller, t Thing) error {
-	return enplace.Errorf(enplace.KindForbidden, "a key of kind %s may not do this to the %s %s", c.Kind, t.What, t.ID).
+	return enplace.Errorf(enplace.KindForbidden, "a key of kind %s may not do this to the %s %s", c.Kind, t.What, enplace.Shown(t.ID, 200)).
 		WithFix("use a key of the owner or of the operator")
 }

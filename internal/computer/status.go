@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"enplace"
 	"enplace/internal/access"
 	"enplace/internal/store"
+	"enplace/internal/transcript"
 )
 
 // Get gives a computer as it stands.
@@ -51,6 +53,9 @@ func (s *Service) live(rec store.ComputerRecord, volumes map[string]int64) enpla
 // List gives the computers that the caller may see, by id. A page may hold fewer than it was asked for.
 func (s *Service) List(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Computer], error) {
 	var out enplace.List[enplace.Computer]
+	if err := access.Check(c, access.Read, access.Thing{What: "computer", ID: "list", Shared: true}); err != nil { // a cursor would name others'
+		return out, err
+	}
 	l, err := s.cfg.Store.ListComputers(ctx, p)
 	if err != nil {
 		return out, fmt.Errorf("listing computers: %w", err)
@@ -94,31 +99,6 @@ func (s *Service) Reset(ctx context.Context, c enplace.Caller, id string) error 
 	return nil
 }
 
-func (m *machine) reset(ctx context.Context) error {
-	m.power.Lock()
-	defer m.power.Unlock()
-	m.mu.Lock()
-	box := m.box
-	m.box = nil
-	clear(m.retries)
-	m.commands, m.dirty = nil, false
-	m.mu.Unlock()
-	if box != nil {
-		if err := box.Stop(context.WithoutCancel(ctx)); err != nil {
-			return fmt.Errorf("stopping the computer %s: %w", m.id, err)
-		}
-	}
-	// The record first: a volume without one is removed by the next start, but a record without its volume would be a computer
-	// that lost its files.
-	if err := m.s.cfg.Store.DeleteComputer(ctx, m.id); err != nil {
-		return unknown(err, m.id)
-	}
-	if err := m.s.cfg.Runtime.DropDurable(ctx, volumeOf(m.id)); err != nil {
-		return fmt.Errorf("removing the files of the computer %s: %w", m.id, err)
-	}
-	return m.s.removeLogs(m.id)
-}
-
 // Set gives the set of a conversation as it stands on its computer.
 func (s *Service) Set(ctx context.Context, c enplace.Caller, conversation string) (enplace.ConversationSet, error) {
 	set, state, err := s.state(ctx, c, conversation)
@@ -150,18 +130,13 @@ func (s *Service) state(ctx context.Context, c enplace.Caller, conversation stri
 	}
 	set.Bundle = stored.Bundle
 	rec, err := s.cfg.Store.Computer(ctx, conv.ComputerID())
-	if err != nil {
-		if !errors.Is(err, store.ErrNotFound) {
-			return set, nil, fmt.Errorf("reading a computer: %w", err)
-		}
-		rec = store.ComputerRecord{} // not made yet: everything is pending
+	if err != nil && !errors.Is(err, store.ErrNotFound) { // of one that is not made yet everything is pending
+		return set, nil, fmt.Errorf("reading a computer: %w", err)
 	}
-	have := setOf(&rec, set.Hash).Items
+	have := find(rec, set.Hash)
 	return set, func(item enplace.SetItem) enplace.InstalledItem {
-		for _, i := range have {
-			if i.Key == item.Key && i.Scope == item.Scope {
-				return i.InstalledItem
-			}
+		if i := same(have.Items, item.Key, item.Scope); i >= 0 {
+			return have.Items[i].InstalledItem
 		}
 		return pending(item)
 	}, nil
@@ -210,24 +185,27 @@ func (s *Service) Explain(ctx context.Context, c enplace.Caller, conversation st
 // Retry tries a set again at once on every running computer where it failed; on others it is tried at their next use. It says on
 // how many.
 func (s *Service) Retry(ctx context.Context, c enplace.Caller, hash string) (int, error) {
+	if err := access.Check(c, access.Run, access.Thing{What: "set", ID: hash, Shared: true}); err != nil {
+		return 0, err
+	}
+	if _, err := s.cfg.Toolchain.Stored(ctx, hash); err != nil {
+		return 0, err
+	}
 	l, err := s.cfg.Store.ListComputers(ctx, enplace.Page{})
 	if err != nil {
 		return 0, fmt.Errorf("finding the computers of a set: %w", err)
 	}
-	set, err := s.cfg.Toolchain.Stored(ctx, hash)
-	if err != nil {
-		return 0, err
-	}
 	n := 0
 	for _, rec := range l.Items {
-		i := slices.IndexFunc(rec.Sets, func(cs enplace.ComputerSet) bool { return cs.Hash == hash })
-		if i < 0 || rec.Sets[i].AppliedAt != nil || s.cfg.Toolchain.MayComputer(ctx, c, access.Run, rec.ID) != nil {
+		state := find(rec, hash)
+		if state.Attempts == 0 || state.AppliedAt != nil || s.cfg.Toolchain.MayComputer(ctx, c, access.Run, rec.ID) != nil {
 			continue
 		}
-		if m := s.machine(rec.ID); m.runs() {
-			m.apply(set)
-		} else if err := s.retryAtNextUse(ctx, rec.ID, hash); err != nil {
-			return n, err
+		if m := s.machine(rec.ID); !m.retryNow(hash) {
+			now := s.cfg.Now().UTC()
+			if _, err := m.update(ctx, func(r *store.ComputerRecord) { setOf(r, hash).RetryAt = &now }); err != nil {
+				return n, err
+			}
 		}
 		n++
 	}
@@ -237,11 +215,17 @@ func (s *Service) Retry(ctx context.Context, c enplace.Caller, hash string) (int
 	return n, nil
 }
 
-func (s *Service) retryAtNextUse(ctx context.Context, id, hash string) error {
-	now := s.cfg.Now().UTC()
-	_, err := s.cfg.Store.UpdateComputer(ctx, id, func(r *store.ComputerRecord) error {
-		setOf(r, hash).RetryAt = &now
-		return nil
-	})
-	return unknown(err, id)
+// Log opens the log of the last installation of a set on a computer.
+func (s *Service) Log(ctx context.Context, c enplace.Caller, id, hash string) (*transcript.Reader, error) {
+	if _, err := s.Get(ctx, c, id); err != nil {
+		return nil, err
+	}
+	if enplace.Digest("sha256:"+hash).Hex() == "" {
+		return nil, enplace.Invalidf("%q is no hash of a set", enplace.Shown(hash, 80)).WithField("set")
+	}
+	r, err := transcript.Open(s.logPath(id, hash))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, enplace.NotFoundf("this set was not installed on %s", id)
+	}
+	return r, err
 }

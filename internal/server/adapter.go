@@ -18,6 +18,7 @@ type rule struct {
 	open   bool   // needs no key
 	raw    bool   // the body is bytes, and is streamed
 	secret bool   // the answer is shown once and never stored
+	sealed bool   // the body is a secret, of which not even a hash is stored
 }
 
 // option changes the rule or the document of one route.
@@ -29,6 +30,7 @@ func limit(bytes int64, of string) option {
 func open(r *rule, op *huma.Operation)     { r.open = true; op.Security = []map[string][]string{} }
 func raw(r *rule, _ *huma.Operation)       { r.raw = true }
 func secret(r *rule, _ *huma.Operation)    { r.secret = true }
+func sealed(r *rule, _ *huma.Operation)    { r.sealed = true }
 func created(_ *rule, op *huma.Operation)  { op.DefaultStatus = http.StatusCreated }
 func accepted(_ *rule, op *huma.Operation) { op.DefaultStatus = http.StatusAccepted }
 

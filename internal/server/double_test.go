@@ -140,13 +140,15 @@ func (keys) Create(_ context.Context, _ enplace.Caller, in enplace.CreateKey) (e
 
 // bench is a server around doubles, with a client of the operator's.
 type bench struct {
-	projects projects
-	tasks    tasks
-	ready    error
-	log      syncBuffer
-	srv      *server.Server
-	url      string
-	client   *client.Client
+	projects  projects
+	tasks     tasks
+	toolchain toolchain
+	computers computers
+	ready     error
+	log       syncBuffer
+	srv       *server.Server
+	url       string
+	client    *client.Client
 }
 
 func start(t testing.TB, change ...func(*server.Config)) *bench {
@@ -158,7 +160,7 @@ func start(t testing.TB, change ...func(*server.Config)) *bench {
 	}
 	t.Cleanup(func() { _ = st.Close() })
 	cfg := server.Config{
-		Projects: &b.projects, Tasks: &b.tasks, Keys: keys{}, Audit: st, Idempotency: st,
+		Projects: &b.projects, Tasks: &b.tasks, Toolchain: &b.toolchain, Computers: &b.computers, Keys: keys{}, Audit: st, Idempotency: st,
 		Ready: func(context.Context) error { return b.ready }, Version: "1.0.0",
 		Logger: slog.New(slog.NewJSONHandler(&b.log, nil)),
 	}

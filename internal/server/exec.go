@@ -18,14 +18,30 @@ func (s *Server) exec(ctx context.Context, c enplace.Caller, in *struct {
 	Accept string `header:"Accept" hidden:"true"`
 	JSONBody[enplace.ExecRequest]
 }) (*huma.StreamResponse, error) {
-	if wantsLines(in.Accept) {
-		return s.stream(func(w http.ResponseWriter, r *http.Request) error {
-			return s.execLines(w, r, c, in.ID, in.Body)
-		}), nil
+	return execution[enplace.ExecResult, enplace.ExecEvent]{
+		run: func(ctx context.Context, each func(enplace.ExecEvent) error) (enplace.ExecResult, error) {
+			return s.cfg.Tasks.Exec(ctx, c, in.ID, in.Body, each)
+		},
+		ended:  func(r enplace.ExecResult) enplace.ExecEvent { return enplace.ExecEvent{Result: &r} },
+		failed: func(p *enplace.Problem) enplace.ExecEvent { return enplace.ExecEvent{Error: p} },
+	}.answer(ctx, s, in.Accept)
+}
+
+// execution is a command that is to run, in a task or on a computer: R is how it ends, and E an event of its stream.
+type execution[R, E any] struct {
+	run    func(ctx context.Context, each func(E) error) (R, error) // each is nil for a result with its output
+	ended  func(R) E
+	failed func(*enplace.Problem) E
+}
+
+// answer runs the command for its result, or streams its output for a client that accepts lines.
+func (e execution[R, E]) answer(ctx context.Context, s *Server, accept string) (*huma.StreamResponse, error) {
+	if wantsLines(accept) {
+		return s.stream(func(w http.ResponseWriter, r *http.Request) error { return e.lines(w, r, s) }), nil
 	}
 	ctx, cancel := s.untilStop(ctx)
 	defer cancel()
-	result, err := s.cfg.Tasks.Exec(ctx, c, in.ID, in.Body, nil)
+	result, err := e.run(ctx, nil)
 	if err != nil {
 		return nil, stopping(ctx, err)
 	}
@@ -35,41 +51,51 @@ func (s *Server) exec(ctx context.Context, c enplace.Caller, in *struct {
 	}), nil
 }
 
-// execLines streams a command's output. What goes wrong behind the first line is the last line.
-func (s *Server) execLines(w http.ResponseWriter, r *http.Request, c enplace.Caller, id string, in enplace.ExecRequest) error {
+// lines streams a command's output. What goes wrong behind the first line is the last line.
+func (e execution[R, E]) lines(w http.ResponseWriter, r *http.Request, s *Server) error {
 	ctx, cancel := s.untilStop(r.Context())
 	defer cancel()
 	ex := exchangeOf(ctx)
-	send := func(e enplace.ExecEvent) error {
+	send := func(event E) error {
 		w.Header().Set("Content-Type", ndjson)
-		if err := writeJSON(w, e); err != nil {
+		if err := writeJSON(w, event); err != nil {
 			return err
 		}
 		return http.NewResponseController(w).Flush()
 	}
-	result, err := s.cfg.Tasks.Exec(ctx, c, id, in, send)
+	result, err := e.run(ctx, send)
 	switch {
 	case err != nil && ex.status == 0:
 		return stopping(ctx, err)
 	case err != nil:
 		p := problemOf(ctx, stopping(ctx, err))
-		return send(enplace.ExecEvent{Error: &p.Problem})
+		return send(e.failed(&p.Problem))
 	}
-	return send(enplace.ExecEvent{Result: &result})
+	return send(e.ended(result))
 }
 
 // sshProtocol is what a connection is upgraded to.
 const sshProtocol = "enplace-ssh"
 
+// UpgradeParam asks for a connection to be upgraded.
+type UpgradeParam struct {
+	Upgrade string `header:"Upgrade" doc:"enplace-ssh"`
+}
+
 func (s *Server) ssh(ctx context.Context, c enplace.Caller, in *struct {
 	TaskID
-	Upgrade string `header:"Upgrade" doc:"enplace-ssh"`
+	UpgradeParam
 }) (*huma.StreamResponse, error) {
-	if !strings.EqualFold(in.Upgrade, sshProtocol) {
+	return s.upgrade(in.Upgrade, "enplace task ssh", func() (net.Conn, error) { return s.cfg.Tasks.Dial(ctx, c, in.ID) })
+}
+
+// upgrade joins the client's connection with one into a sandbox. fix is the command that does what the client did not.
+func (s *Server) upgrade(protocol, fix string, dial func() (net.Conn, error)) (*huma.StreamResponse, error) {
+	if !strings.EqualFold(protocol, sshProtocol) {
 		return nil, enplace.Errorf(enplace.KindMalformed, "this route needs the headers `Connection: Upgrade` and `Upgrade: %s`", sshProtocol).
-			WithField("Upgrade").WithFix("use `enplace task ssh`")
+			WithField("Upgrade").WithFix("use `%s`", fix)
 	}
-	inside, err := s.cfg.Tasks.Dial(ctx, c, in.ID)
+	inside, err := dial()
 	if err != nil {
 		return nil, err
 	}

@@ -100,22 +100,32 @@ func (s *Server) importTree(ctx context.Context, c enplace.Caller, in *struct {
 }) (*One[enplace.ImportReport], error) {
 	options := project.ImportOptions{Merge: in.Mode == "merge"}
 	content := exchangeOf(ctx).content()
-	if kind, _, _ := mime.ParseMediaType(in.ContentType); kind != "application/json" {
+	if !isJSON(in.ContentType) {
 		return one(s.cfg.Projects.ImportArchive(ctx, c, in.ID, content, options))
 	}
-	b, err := io.ReadAll(io.LimitReader(content, enplace.MaxJSONBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading a request: %w", err)
-	}
-	if len(b) > enplace.MaxJSONBytes {
-		return nil, tooLarge(rule{limit: enplace.MaxJSONBytes, of: "a JSON body"})
-	}
-	if len(strings.TrimSpace(string(b))) == 0 {
-		return nil, enplace.Errorf(enplace.KindMalformed, `an archive is required, or {"git_url": "https://…"}`).WithField("body")
-	}
 	var git enplace.GitSource
-	if err := decode(ctx, s.api, b, &git); err != nil {
+	if err := readBody(ctx, s.api, content, `an archive is required, or {"git_url": "https://…"}`, &git); err != nil {
 		return nil, err
 	}
 	return one(s.cfg.Projects.ImportGit(ctx, c, in.ID, git, options))
+}
+
+// readBody reads a JSON body where a route takes other bodies too. wants is what is said of an empty one.
+func readBody[T any](ctx context.Context, api huma.API, content io.Reader, wants string, out *T) error {
+	b, err := io.ReadAll(io.LimitReader(content, enplace.MaxJSONBytes+1))
+	if err != nil {
+		return fmt.Errorf("reading a request: %w", err)
+	}
+	if len(b) > enplace.MaxJSONBytes {
+		return tooLarge(rule{limit: enplace.MaxJSONBytes, of: "a JSON body"})
+	}
+	if len(strings.TrimSpace(string(b))) == 0 {
+		return enplace.Errorf(enplace.KindMalformed, "%s", wants).WithField("body")
+	}
+	return decode(ctx, api, b, out)
+}
+
+func isJSON(contentType string) bool {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	return kind == "application/json"
 }

@@ -45,8 +45,8 @@ func (s *Server) once(ex *exchange, r *http.Request, values []string, h http.Han
 	s.fail(ex, r, err)
 }
 
-// claim checks the key and hashes the request. A JSON body is read for it and given back; of a streamed one, the length
-// counts.
+// claim checks the key and hashes the request. A JSON body is read for it and given back; of a streamed one, and of a secret,
+// the length counts.
 func (s *Server) claim(ex *exchange, r *http.Request, values []string) (key, hash string, err error) {
 	key = values[0]
 	malformed := func(format string, args ...any) (string, string, error) {
@@ -62,7 +62,7 @@ func (s *Server) claim(ex *exchange, r *http.Request, values []string) (key, has
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s\n%d\n", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.ContentLength)
-	if !ex.rule.raw && ex.body != nil {
+	if !ex.rule.raw && !ex.rule.sealed && ex.body != nil {
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
 			return "", "", err

@@ -17,6 +17,11 @@ func (s *Server) routes() {
 	s.versionRoutes(section{s, "Versions"})
 	s.harnessRoutes(section{s, "Harnesses"})
 	s.taskRoutes(section{s, "Tasks"})
+	s.peopleRoutes(section{s, "People"})
+	s.pluginRoutes(section{s, "Plugins"})
+	s.itemRoutes(section{s, "Items"})
+	s.conversationRoutes(section{s, "Conversations"})
+	s.computerRoutes(section{s, "Computers"})
 	s.serverRoutes(section{s, "Server"})
 }
 
@@ -82,10 +87,85 @@ func (s *Server) taskRoutes(at section) {
 	handle(at, "GET /v1/tasks/{id}/archive", "get-task-archive", "Get a task's working directory as a tar", s.taskArchive, answers("200", "A tar", "application/x-tar"))
 	handle(at, "POST /v1/tasks/{id}/exec", "exec", "Run a command in a task's sandbox\nThe result with its output; or, as application/x-ndjson, output as it comes and the result as the last line. A client that leaves kills the command.", s.exec, limit(maxTaskBody, "a command"))
 	handle(at, "GET /v1/tasks/{id}/ssh", "ssh", "Open an SSH connection into a task's sandbox\nThe connection is upgraded (Upgrade: enplace-ssh) and then speaks SSH; any user name is taken, without a password.", s.ssh, answers("101", "The connection speaks SSH from here on"))
-	schemas := s.api.OpenAPI().Components.Schemas
-	s.api.OpenAPI().Paths["/v1/tasks/{id}/exec"].Post.Responses["200"] = &huma.Response{Description: "The result, or events", Content: map[string]*huma.MediaType{
-		"application/json": {Schema: schemaOf[enplace.ExecResult](schemas)}, ndjson: {Schema: schemaOf[enplace.ExecEvent](schemas)},
+	documentExec[enplace.ExecResult, enplace.ExecEvent](s.api, "/v1/tasks/{id}/exec")
+}
+
+// documentExec says what a route answers that runs commands.
+func documentExec[R, E any](api huma.API, path string) {
+	schemas := api.OpenAPI().Components.Schemas
+	api.OpenAPI().Paths[path].Post.Responses["200"] = &huma.Response{Description: "The result, or events", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: schemaOf[R](schemas)}, ndjson: {Schema: schemaOf[E](schemas)},
 	}}
+}
+
+func (s *Server) peopleRoutes(at section) {
+	handle(at, "PUT /v1/teams/{team}", "put-team", "Make a team, or change its people\nWho is left out leaves the team; a login that is not known yet becomes a person.", s.putTeam)
+	handle(at, "GET /v1/teams", "list-teams", "List teams\nBy name.", s.listTeams)
+	handle(at, "GET /v1/teams/{team}", "get-team", "Show a team", s.getTeam)
+	handle(at, "DELETE /v1/teams/{team}", "delete-team", "Delete a team\nOne that owns nothing any more.", s.deleteTeam)
+	handle(at, "PUT /v1/people/{person}", "put-person", "Make a person", s.putPerson)
+	handle(at, "GET /v1/people", "list-people", "List people\nBy login.", s.listPeople)
+	handle(at, "GET /v1/people/{person}", "get-person", "Show a person", s.getPerson)
+	handle(at, "DELETE /v1/people/{person}", "delete-person", "Delete a person\nOne who owns nothing any more.", s.deletePerson)
+	handle(at, "PUT /v1/rooms/{room}", "put-room", "Make a room, or change it\nOf the organisation, or of one team.", s.putRoom)
+	handle(at, "GET /v1/rooms", "list-rooms", "List rooms\nBy name.", s.listRooms)
+	handle(at, "GET /v1/rooms/{room}", "get-room", "Show a room", s.getRoom)
+	handle(at, "DELETE /v1/rooms/{room}", "delete-room", "Delete a room\nWith its conversations; one without a computer.", s.deleteRoom)
+}
+
+func (s *Server) pluginRoutes(at section) {
+	archive := limit(enplace.MaxArchiveBytes, "an archive")
+	handle(at, "POST /v1/plugins", "create-plugin", "Attach a plugin to a scope\nA git repository as JSON; or an archive (as import takes them) as the body, with scope and name in the query. Its items are in force at once. What could not be taken is in the findings; a plugin of which nothing can be taken is refused.", s.createPlugin, created, raw, archive)
+	handle(at, "GET /v1/plugins", "list-plugins", "List the plugins of a scope\nNewest first.", s.listPlugins)
+	handle(at, "GET /v1/plugins/{id}", "get-plugin", "Show a plugin with the findings of its last sync", s.getPlugin)
+	handle(at, "POST /v1/plugins/{id}/sync", "sync-plugin", "Take a plugin's content anew\nFrom its repository, without a body; or from the archive that is the body. An item that the new content breaks keeps its last good definition.", s.syncPlugin, raw, archive)
+	handle(at, "DELETE /v1/plugins/{id}", "delete-plugin", "Delete a plugin\nWith its items. What they installed stays on computers.", s.deletePlugin)
+	doc := s.api.OpenAPI()
+	bytes := &huma.Schema{Type: huma.TypeString, Format: "binary"}
+	doc.Paths["/v1/plugins"].Post.RequestBody = streamed(s.api, "A git repository, or an archive", map[string]*huma.Schema{
+		"application/json": schemaOf[enplace.CreatePlugin](doc.Components.Schemas), "application/octet-stream": bytes,
+	})
+	body := streamed(s.api, "An archive, for a plugin that came as one", map[string]*huma.Schema{"application/octet-stream": bytes})
+	body.Required = false
+	doc.Paths["/v1/plugins/{id}/sync"].Post.RequestBody = body
+}
+
+func (s *Server) itemRoutes(at section) {
+	handle(at, "GET /v1/items", "list-items", "List the items that a scope declares or inherits\nThe organisation's first, then the team's, then the person's; without their files, and all on one page. Of each it is said whether it is in the set of a conversation that reads just this scope and those above, and why.", s.listItems)
+	handle(at, "GET /v1/items/{scope}/{key}", "get-item", "Show an item with its files", s.getItem)
+	handle(at, "PUT /v1/items/{scope}/{key}", "update-item", "Change how an item is offered\nBy its own scope. What is absent stays.", s.updateItem)
+	handle(at, "PUT /v1/scopes/{scope}/items/{key}", "put-choice", "Say what a scope wants of an item that it reads\nAdded, off, or inherit: what the scopes above say. An item that the organisation locked is not to be chosen.", s.putChoice)
+	handle(at, "PUT /v1/scopes/{scope}/egress", "put-egress", "Say what a scope lets computers reach\nA conversation gets the strictest of its scopes' policies.", s.putEgress)
+	handle(at, "GET /v1/scopes/{scope}/egress", "get-egress", "Show what a scope lets computers reach", s.getEgress)
+	handle(at, "DELETE /v1/scopes/{scope}/egress", "delete-egress", "Leave what computers reach to the other scopes", s.deleteEgress)
+	handle(at, "PUT /v1/scopes/{scope}/keychain/{name}", "put-secret", "Set a value of the keychain\nCommands of conversations that read the scope get it as a variable; installations and bundles never do. It never comes back.", s.putSecret, sealed)
+	handle(at, "GET /v1/scopes/{scope}/keychain", "list-secrets", "List the keychain of a scope\nNames, and no value.", s.listSecrets)
+	handle(at, "DELETE /v1/scopes/{scope}/keychain/{name}", "delete-secret", "Remove a value from the keychain\nCommands that run keep it until they end.", s.deleteSecret)
+}
+
+func (s *Server) conversationRoutes(at section) {
+	handle(at, "PUT /v1/conversations/{id}", "put-conversation", "Make a conversation, or change what it reads\nWith a person, or in a room: that says which scopes it reads, and on which computer its commands run.", s.putConversation)
+	handle(at, "GET /v1/conversations", "list-conversations", "List conversations\nBy id.", s.listConversations)
+	handle(at, "GET /v1/conversations/{id}", "get-conversation", "Show a conversation", s.getConversation)
+	handle(at, "DELETE /v1/conversations/{id}", "delete-conversation", "Delete a conversation\nIts computer stays.", s.deleteConversation)
+	handle(at, "GET /v1/conversations/{id}/set", "get-set", "Show the set of a conversation as it stands on its computer", s.getSet)
+	handle(at, "GET /v1/conversations/{id}/set/explain", "explain-set", "Explain the set of a conversation\nOf each tool the scope, the item and the line that gave it; what is left out, and why.", s.explainSet)
+	handle(at, "POST /v1/conversations/{id}/set/refresh", "refresh-set", "Resolve latest and ranges anew\nAnother set of the same items takes the set's place, with a bundle of its own.", s.refreshSet)
+	handle(at, "POST /v1/conversations/{id}/exec", "exec-conversation", "Run a command on a conversation's computer\nWith the conversation's set in place, which is installed first where it is not, for half of the command's time at most. The result with its output; or, as application/x-ndjson, progress and output as they come and the result as the last line. A client that leaves kills the command. What the caller should know beside the output is in the notices; failed items are told once, by the first command that ends after them.", s.execConversation, limit(maxTaskBody, "a command"))
+	handle(at, "GET /v1/conversations/{id}/ssh", "ssh-conversation", "Open an SSH connection into a conversation's computer\nThe connection is upgraded (Upgrade: enplace-ssh) and then speaks SSH; any user name is taken, without a password.", s.sshConversation, answers("101", "The connection speaks SSH from here on"))
+	documentExec[enplace.ConversationResult, enplace.ConversationEvent](s.api, "/v1/conversations/{id}/exec")
+}
+
+func (s *Server) computerRoutes(at section) {
+	log := answers("200", "The log", "text/plain", "text/event-stream")
+	handle(at, "GET /v1/computers", "list-computers", "List computers\nBy id.", s.listComputers)
+	handle(at, "GET /v1/computers/{id}", "get-computer", "Show a computer\nWith its sets, item by item.", s.getComputer)
+	handle(at, "GET /v1/computers/{id}/errors", "list-computer-errors", "List what could not be installed on a computer\nNewest first.", s.listComputerErrors)
+	handle(at, "GET /v1/computers/{id}/log", "get-computer-log", "Read or follow the log of a set's last installation on a computer\nText as it is now, or live with follow. As text/event-stream: an event for each line, with the byte behind it as its id, and at the end one called end with the status.", s.computerLog, log)
+	handle(at, "DELETE /v1/computers/{id}", "reset-computer", "Remove a computer with all its files\nThe next command of one of its conversations makes another.", s.resetComputer)
+	handle(at, "POST /v1/sets/{hash}/retry", "retry-set", "Try again what failed of a set\nIts bundle, and the set on every computer that the caller may run commands on: at once where the computer runs, else at its next use.", s.retrySet)
+	handle(at, "GET /v1/sets/{hash}/bundle", "get-bundle", "Show the bundle of a set\nWith wait, when it is not being built any more or the time is up.", s.getBundle)
+	handle(at, "GET /v1/sets/{hash}/log", "get-set-log", "Read or follow the log of a set's bundle\nText as it is now, or live with follow. As text/event-stream: an event for each line, with the byte behind it as its id, and at the end one called end with the bundle's status.", s.setLog, log)
 }
 
 func (s *Server) serverRoutes(at section) {

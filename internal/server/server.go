@@ -121,8 +121,8 @@ type Server struct {
 // New makes a server. It fails when something required is missing.
 func New(cfg Config) (*Server, error) {
 	for name, missing := range map[string]bool{
-		"Projects": cfg.Projects == nil, "Tasks": cfg.Tasks == nil, "Keys": cfg.Keys == nil, "Audit": cfg.Audit == nil,
-		"Idempotency": cfg.Idempotency == nil, "Ready": cfg.Ready == nil, "Logger": cfg.Logger == nil,
+		"Projects": cfg.Projects == nil, "Tasks": cfg.Tasks == nil, "Toolchain": cfg.Toolchain == nil, "Computers": cfg.Computers == nil,
+		"Keys": cfg.Keys == nil, "Audit": cfg.Audit == nil, "Idempotency": cfg.Idempotency == nil, "Ready": cfg.Ready == nil, "Logger": cfg.Logger == nil,
 	} {
 		if missing {
 			return nil, fmt.Errorf("server: Config.%s is required", name)

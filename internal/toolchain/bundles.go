@@ -78,6 +78,9 @@ func (s *Service) RetryBundle(ctx context.Context, c enplace.Caller, hash string
 		return enplace.Bundle{}, missing(err, "set", hash)
 	}
 	if again {
+		if err := transcript.Remove(s.logPath(hash)); err != nil { // or it would be read as that of the new attempt
+			s.cfg.Logger.Warn("removing the log of a failed bundle", "set", hash, "err", err)
+		}
 		s.cfg.Audit.Record(ctx, c, "bundle.retry", hash, nil)
 		s.enqueue(hash)
 	}
@@ -124,6 +127,7 @@ func (s *Service) build(ctx context.Context, hash string) error {
 		return fmt.Errorf("opening the log of a bundle: %w", err)
 	}
 	defer log.Close()
+	s.hub.Notify(hash) // there is a log to follow
 	bundle, err := s.install(ctx, rec.Set, log)
 	if ctx.Err() != nil {
 		log.Note("interrupted by the server's end; it is built anew")
@@ -220,14 +224,22 @@ func leavesOut(path string) bool {
 
 func (s *Service) logPath(hash string) string { return filepath.Join(s.cfg.LogDir, hash+".log") }
 
-// Log opens the log of a set's bundle.
+// Log opens the log of a set's bundle. While the bundle waits for its turn the log is waited for, at most enplace.MaxWait.
 func (s *Service) Log(ctx context.Context, c enplace.Caller, hash string) (*transcript.Reader, error) {
-	if _, err := s.Set(ctx, c, hash); err != nil {
-		return nil, err
-	}
-	r, err := transcript.Open(s.logPath(hash))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, enplace.NotFoundf("no bundle of this set was built, so it has no log")
+	var r *transcript.Reader
+	err := s.hub.Until(ctx, hash, enplace.MaxWait, func() (bool, error) {
+		rec, err := s.Set(ctx, c, hash)
+		if err != nil {
+			return false, err
+		}
+		r, err = transcript.Open(s.logPath(hash))
+		if errors.Is(err, os.ErrNotExist) {
+			return rec.Bundle.Status != enplace.BundleBuilding, nil
+		}
+		return true, err
+	})
+	if err == nil && r == nil {
+		err = enplace.NotFoundf("no bundle of this set was built, so it has no log")
 	}
 	return r, err
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // ListItems gives the items that a scope declares or inherits, with what becomes of each in a conversation that reads just this
-// scope and those above it.
+// scope and those above it. They come without their files, which may be large.
 func (s *Service) ListItems(ctx context.Context, c enplace.Caller, raw enplace.Scope) (enplace.List[enplace.ListedItem], error) {
 	var l enplace.List[enplace.ListedItem]
 	scope, err := enplace.ParseScope(string(raw))
@@ -36,6 +36,7 @@ func (s *Service) ListItems(ctx context.Context, c enplace.Caller, raw enplace.S
 	for _, item := range declared.Items {
 		listed := enplace.ListedItem{Item: item}
 		listed.InSet, listed.Reason = reasonFor(set, item)
+		listed.Files = []enplace.ItemFile{}
 		for _, choice := range declared.Choices {
 			if choice.Scope == scope && choice.Key == item.Key {
 				listed.Choice = choice.State
