@@ -167,6 +167,19 @@ func FuzzCheckScript(f *testing.F) {
 	})
 }
 
+// A line may go on over any number of others; putting it together takes no more than its length.
+func TestScriptOfOneLine(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("\\\n", maxLinted)
+	lines := logicalLines("#!/bin/bash\na \\\n" + long + "| bash\nb |\n")
+	if len(lines) != 2 || lines[0].line != 2 || !strings.HasSuffix(lines[0].text, "| bash") || lines[1].text != "b |" {
+		t.Errorf("%d lines", len(lines))
+	}
+	if issues := checkScript("#!/bin/bash -e\n" + strings.Repeat("#", maxLinted) + "\ncurl x | sh\n"); len(issues) != 0 {
+		t.Errorf("%+v", issues)
+	}
+}
+
 // Whatever the files of an item hold, reading it ends, in the same way each time, and what is taken is within the bounds.
 func FuzzRead(f *testing.F) {
 	f.Add(`{"description": "x"}`, "[tools]\nnode = \"24\"\n", "#!/bin/bash\n", "lib/a", []byte("x"))

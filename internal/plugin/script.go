@@ -8,8 +8,10 @@ import (
 	"enplace"
 )
 
-// maxShebang is what the kernel reads of a #! line.
-const maxShebang = 255
+const (
+	maxShebang = 255      // what the kernel reads of a #! line
+	maxLinted  = 32 << 10 // of a script; warnings are for people, whose scripts are shorter, and matching takes time
+)
 
 // checkScript looks at setup.sh without running anything, a shell's syntax check included: it is a stranger's text. Errors are
 // of what cannot start. Warnings are of what ends well although it failed, or waits for an answer that nobody gives.
@@ -22,7 +24,7 @@ func checkScript(script string) []issue {
 	if !shell {
 		return issues
 	}
-	return append(issues, checkShell(first, logicalLines(script))...)
+	return append(issues, checkShell(first, logicalLines(script[:min(len(script), maxLinted)]))...)
 }
 
 var shells = regexp.MustCompile(`^(ba|da|z|k|a)?sh$`)
@@ -82,8 +84,9 @@ var hereDocument = regexp.MustCompile(`<<-?\s*["'\\]?(\w+)`)
 // warning too many or too few.
 func logicalLines(script string) []command {
 	var all []command
-	var until string // the end of a here-document
-	n, open := 0, false
+	var parts []string // of the last one, until it is whole
+	var until string   // the end of a here-document
+	n := 0
 	for line := range strings.Lines(script) {
 		n++
 		line = strings.TrimSpace(line)
@@ -99,13 +102,18 @@ func logicalLines(script string) []command {
 		if m := hereDocument.FindStringSubmatch(line); m != nil && !strings.Contains(line, "<<<") {
 			until = m[1]
 		}
-		text := strings.TrimSuffix(line, `\`)
-		if open {
-			all[len(all)-1].text += " " + text
-		} else {
-			all = append(all, command{n, text})
+		if len(parts) == 0 {
+			all = append(all, command{line: n})
 		}
-		open = text != line || strings.HasSuffix(line, "|") || strings.HasSuffix(line, "&&")
+		text := strings.TrimSuffix(line, `\`)
+		parts = append(parts, text)
+		if text == line && !strings.HasSuffix(line, "|") && !strings.HasSuffix(line, "&&") {
+			all[len(all)-1].text = strings.Join(parts, " ")
+			parts = nil
+		}
+	}
+	if len(parts) > 0 { // the script ends in the middle of one
+		all[len(all)-1].text = strings.Join(parts, " ")
 	}
 	return all
 }
