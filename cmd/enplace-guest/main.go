@@ -1,4 +1,5 @@
-// Command enplace-guest is process 1 of every sandbox. It is started by the host's runtime, and by itself; nobody types it.
+// Command enplace-guest is process 1 of every sandbox, and by the names of links to it the shim of every tool. It is started by
+// the host's runtime, and by itself; nobody types it.
 package main
 
 import (
@@ -7,9 +8,14 @@ import (
 	"os"
 
 	"enplace/internal/guest"
+	"enplace/internal/shim"
+	_ "enplace/internal/shim/first" // whatever is called as a shim comes no further
 )
 
 func main() {
+	if shim.CalledAs(os.Args) == shim.MiseName {
+		os.Exit(guest.Mise(os.Args[1:]))
+	}
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "enplace-guest:", err)
 		os.Exit(1)
@@ -28,6 +34,8 @@ func run(args []string) error {
 		return guest.Supervise()
 	case "sftp": // file transfer on standard input and output
 		return guest.SFTP()
+	case "shims": // writes an index of shims
+		return guest.Shims(os.Stdin, os.Stdout)
 	}
-	return fmt.Errorf("wants one of init, run, sftp: it is started by Enplace, inside a sandbox")
+	return fmt.Errorf("wants one of init, run, sftp, shims: it is started by Enplace, inside a sandbox")
 }

@@ -93,7 +93,9 @@ func replace(dir int, tmp, name, whole string, err error) error {
 }
 
 // temporaryName is a name that no image has.
-func temporaryName() string { return ".enplace-" + rand.Text() }
+func temporaryName() string { return temporaryPrefix + rand.Text() }
+
+const temporaryPrefix = ".enplace-"
 
 // openParent opens the folder of a path, making what is missing of it, and gives the last component.
 func openParent(p string) (dir int, name string, err error) {
