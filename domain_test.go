@@ -155,6 +155,32 @@ func TestIDsSortByTime(t *testing.T) {
 	}
 }
 
+// Lists follow ids, so these follow the order of making, and no clock.
+func TestIDsSortByMakingWhateverTheClockDoes(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	var ids []string
+	for _, jump := range []time.Duration{0, 0, -time.Hour, -time.Hour + 1, 10 * 365 * 24 * time.Hour, -10 * 365 * 24 * time.Hour, 0} {
+		ids = append(ids, enplace.NewID("task", now.Add(jump)))
+	}
+	earlier := "aud_" + strings.TrimPrefix(enplace.NewID("task", now), "task_")
+	b := []byte(earlier) // as of an earlier process whose clock was two thousand years ahead
+	b[len("aud_")+1] = 'z'
+	ids = append(ids, "task_"+string(b[len("aud_"):]))
+	enplace.IDsAfter(string(b))
+	enplace.IDsAfter("none")
+	enplace.IDsAfter("")
+	ids = append(ids, enplace.NewID("task", now), enplace.NewID("task", time.Time{}))
+	if !slices.IsSorted(ids) {
+		t.Errorf("not in the order of making: %v", ids)
+	}
+	for _, id := range ids {
+		if !enplace.ValidID("task", id) {
+			t.Errorf("ValidID(%q)", id)
+		}
+	}
+}
+
 func TestLimitsCheckNamesTheField(t *testing.T) {
 	t.Parallel()
 	for field, l := range map[string]enplace.Limits{

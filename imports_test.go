@@ -26,7 +26,7 @@ var rules = map[string]rule{
 
 	// Programs wire, and are the one place that may know of every part.
 	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task toolchain computer plugin seal build clone server " +
-		"sandbox sandbox/oci store store/sqlite blob blob/dir durable image egress pkgindex source redact transcript watch",
+		"sandbox sandbox/oci store store/sqlite blob blob/dir clock durable image egress pkgindex source redact transcript watch",
 		others: "github.com/spf13/cobra github.com/spf13/pflag github.com/prometheus/client_golang golang.org/x/crypto golang.org/x/sys golang.org/x/term"},
 	"cmd/enplace-guest": {why: "is in every sandbox: small, and pinned by TestGuestLinks", ours: "guest shim shim/first"},
 	"client":            {why: "others import it: the words of the domain and HTTP", ours: "."},
@@ -91,6 +91,7 @@ var rules = map[string]rule{
 	"internal/seal":       {why: "encryption at rest is small, and read as a whole", ours: ". durable"},
 	"internal/redact":     {why: "secrets out of bytes, whoever wrote them"},
 	"internal/transcript": {why: "folds and keeps a log", ours: ". durable"},
+	"internal/clock":      {why: "what can be relied on of the machine's clock, for all who keep something for a time"},
 	"internal/watch":      {why: "waiting for a change, with no knowledge of what changes"},
 	"internal/doctor":     {why: "must speak when nothing else starts", others: "golang.org/x/sys"},
 

@@ -156,6 +156,9 @@ func TestFullDisk(t *testing.T) {
 	if err != nil || b.Status == enplace.BuildFailed && !strings.Contains(b.Error.Message, "disk of the server is full") {
 		t.Errorf("the build that ran: %+v %+v %v", b, b.Error, err)
 	}
+	if err := l.buildEnded(ctx, srv, b); err != nil {
+		t.Error(err)
+	}
 	if r, err := srv.Client.Exec(ctx, open, enplace.ExecRequest{Command: []string{"sh", "-c", "cat note; echo more > more; sync; cat more"}}); err != nil || r.Stdout != "kept\nmore\n" {
 		t.Errorf("the open task: %+v %v", r, err)
 	}

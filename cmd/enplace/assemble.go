@@ -19,6 +19,7 @@ import (
 	"enplace/internal/audit"
 	"enplace/internal/base"
 	"enplace/internal/blob/dir"
+	"enplace/internal/clock"
 	"enplace/internal/clone"
 	"enplace/internal/computer"
 	"enplace/internal/durable"
@@ -41,6 +42,7 @@ import (
 type app struct {
 	data      string
 	log       *slog.Logger
+	clock     *clock.Clock
 	store     store.Store
 	keys      *access.Keys
 	base      *base.Builder
@@ -61,7 +63,7 @@ const warmAtStart = 2
 
 // assemble opens what the server keeps and puts its parts together. It runs nothing yet.
 func assemble(ctx context.Context, data string, o serveOptions, log *slog.Logger) (_ *app, err error) {
-	a := &app{data: data, log: log}
+	a := &app{data: data, log: log, clock: clock.New(log)}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -89,8 +91,15 @@ func assemble(ctx context.Context, data string, o serveOptions, log *slog.Logger
 	if a.base, err = o.base.builder(data, images, log); err != nil {
 		return nil, err
 	}
-	trail := audit.New(st, log, time.Now)
-	a.keys = access.NewKeys(st, st, time.Now, trail)
+	last, err := st.ListAudit(ctx, "", enplace.Page{Limit: 1})
+	if err != nil {
+		return nil, fmt.Errorf("reading the last record of the audit: %w", err)
+	}
+	for _, e := range last.Items {
+		enplace.IDsAfter(e.ID) // every thing that has an id has a record that is later
+	}
+	trail := audit.New(st, log, a.clock.Now)
+	a.keys = access.NewKeys(st, st, a.clock.Now, trail)
 	a.closers = append(a.closers, a.keys.Close)
 	if err := a.operatorKey(ctx); err != nil {
 		return nil, err
@@ -185,14 +194,14 @@ func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store
 		},
 	})
 	a.projects = project.New(project.Config{
-		Store: a.store, Blobs: blobs, Images: images, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: time.Now,
+		Store: a.store, Blobs: blobs, Images: images, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: a.clock.Now, Settled: a.clock.Settled,
 		Index:  pkgindex.New(o.base.index(filepath.Join(a.data, "pkgindex"), a.base.Archives(), proxy)),
 		LogDir: filepath.Join(a.data, "logs", "builds"), Scratch: scratch, Workers: o.workers, BuildLimits: o.buildLimits, BuildEgress: build, Git: git,
 		CollectEvery: o.collectEvery, StepRetention: o.stepKeep,
 		Registries: project.Registries{PyPI: o.base.pypi, NPM: o.base.npm, PythonMirror: o.pythonMirror, PythonList: o.pythonList},
 	})
 	a.tasks = task.New(task.Config{
-		Store: a.store, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: time.Now,
+		Store: a.store, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Redact: secrets, Logger: a.log, Now: a.clock.Now, Settled: a.clock.Settled,
 		LogDir: filepath.Join(a.data, "logs", "tasks"), MaxRunning: o.maxTasks, Retention: o.retention,
 	})
 	if err := a.toolchains(o, blobs, git, scratch, trail); err != nil {
@@ -204,7 +213,7 @@ func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store
 			func() float64 { return float64(len(a.runtime.List())) }))
 	var err error
 	a.server, err = server.New(server.Config{
-		Projects: a.projects, Tasks: a.tasks, Toolchain: a.toolchain, Computers: a.computers, Keys: a.keys, Audit: a.store, Idempotency: a.store, Ready: a.ready, Logger: a.log, Now: time.Now,
+		Projects: a.projects, Tasks: a.tasks, Toolchain: a.toolchain, Computers: a.computers, Keys: a.keys, Audit: a.store, Idempotency: a.store, Ready: a.ready, Logger: a.log, Now: a.clock.Steady,
 		Version: version, Registry: registry, OpenMetrics: o.openMetrics, Quota: o.quota,
 		Status: func(context.Context) any {
 			b, _ := a.baseNow()

@@ -59,7 +59,13 @@ type Queue struct {
 	closing <-chan struct{}
 
 	mu      sync.Mutex
-	running map[string]context.CancelCauseFunc
+	running map[string]running
+}
+
+// running is a build that a worker of this process runs.
+type running struct {
+	cancel context.CancelCauseFunc
+	began  time.Time // by the monotonic clock
 }
 
 // worker is the name that all workers of this process hold leases by: a clock that jumps ahead of a lease must not let one take
@@ -86,7 +92,7 @@ func New(cfg Config) *Queue {
 		cfg.Workers = 2
 	}
 	cfg.Limits = cfg.Limits.Or(enplace.DefaultBuildLimits)
-	return &Queue{cfg: cfg, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}}
+	return &Queue{cfg: cfg, wake: make(chan struct{}, 1), running: map[string]running{}}
 }
 
 // Start ends as interrupted what an earlier process left running, then claims builds until Close.
@@ -125,12 +131,22 @@ func (q *Queue) Wake() {
 // Cancel stops a running build of this process at once. The store's mark, which the caller sets, stops any other.
 func (q *Queue) Cancel(environment string, n int) {
 	q.mu.Lock()
-	cancel := q.running[key(environment, n)]
+	cancel := q.running[key(environment, n)].cancel
 	q.mu.Unlock()
 	if cancel != nil {
 		cancel(errCancelled)
 	}
 	q.hub.Notify(key(environment, n))
+}
+
+// Elapsed gives how long a build has been running in this process; zero for one that is not.
+func (q *Queue) Elapsed(environment string, n int) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if run := q.running[key(environment, n)]; run.cancel != nil {
+		return time.Since(run.began)
+	}
+	return 0
 }
 
 // Wait gives the build, once it has ended or when the time is up.
@@ -154,7 +170,7 @@ func (q *Queue) Abandon(ctx context.Context, environment string) error {
 		err := q.hub.Until(ctx, k, enplace.MaxWait, func() (bool, error) {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			return q.running[k] == nil, nil
+			return q.running[k].cancel == nil, nil
 		})
 		if err != nil {
 			return err
@@ -165,9 +181,9 @@ func (q *Queue) Abandon(ctx context.Context, environment string) error {
 func (q *Queue) stopOne(environment string) (k string, found bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for k, cancel := range q.running {
+	for k, run := range q.running {
 		if strings.HasPrefix(k, environment+"/") {
-			cancel(errGone)
+			run.cancel(errGone)
 			return k, true
 		}
 	}
@@ -249,11 +265,12 @@ func (q *Queue) run(ctx context.Context, rec store.BuildRecord) {
 	defer stopClock()
 
 	q.mu.Lock()
-	if q.running[k] != nil { // claimed by its own process: the lease holds again, and it runs on
+	if q.running[k].cancel != nil { // claimed by its own process: the lease holds again, and it runs on
 		q.mu.Unlock()
 		return
 	}
-	q.running[k] = cancel
+	began := time.Now() // measures, and is no date
+	q.running[k] = running{cancel, began}
 	q.mu.Unlock()
 	defer func() {
 		q.mu.Lock()
@@ -281,6 +298,7 @@ func (q *Queue) run(ctx context.Context, rec store.BuildRecord) {
 		end.Error = q.failure(ctx, err, log)
 		end.Status = statusOf(end.Error.Reason)
 	}
+	end.ElapsedMS = time.Since(began).Milliseconds()
 	q.finish(ctx, r, rec, end, version, log)
 }
 
@@ -307,10 +325,10 @@ func (q *Queue) cook(ctx context.Context, r *Run) (v *enplace.Version, err error
 
 func (q *Queue) finish(ctx context.Context, r *Run, rec store.BuildRecord, end enplace.Build, version *enplace.Version, log *slog.Logger) {
 	now := q.cfg.Now()
-	end.EndedAt = &now
-	if rec.StartedAt != nil {
-		end.ElapsedMS = now.Sub(*rec.StartedAt).Milliseconds()
+	if rec.StartedAt != nil && now.Before(*rec.StartedAt) { // the clock was set back
+		now = *rec.StartedAt
 	}
+	end.EndedAt = &now
 	if r != nil {
 		end.Steps, end.Step, end.Warnings = r.closeSteps(end.Error)
 	}

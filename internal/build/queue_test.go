@@ -50,7 +50,11 @@ func check(t *testing.T, err error) {
 // queue makes an environment and queues its first build.
 func (h *house) queue(t *testing.T, slug string) string {
 	t.Helper()
-	now := time.Now()
+	return h.queueAt(t, slug, time.Now())
+}
+
+func (h *house) queueAt(t *testing.T, slug string, now time.Time) string {
+	t.Helper()
 	id := enplace.NewID(enplace.PrefixEnvironment, now)
 	check(t, h.store.CreateEnvironment(t.Context(), enplace.Environment{ID: id, Name: slug, Slug: slug, Owner: "operator"}))
 	_, err := h.store.QueueBuild(t.Context(), id, "operator", now, func(enplace.Environment, []enplace.TreeEntry, store.TreeInfo) (store.BuildSpec, error) {

@@ -66,7 +66,7 @@ func (r *Run) Step(ctx context.Context, name string, do func(ctx context.Context
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	start := r.q.cfg.Now()
+	start := time.Now() // measures, and is no date
 	r.mu.Lock()
 	r.step, r.started = name, start
 	r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *Run) Step(ctx context.Context, name string, do func(ctx context.Context
 	if errors.As(err, &failed) && failed.Step == "" && context.Cause(ctx) == nil { // a cause is shared by all builds
 		failed.Step = name
 	}
-	took := r.q.cfg.Now().Sub(start).Milliseconds()
+	took := time.Since(start).Milliseconds()
 	r.record(ctx, name, func(s *enplace.BuildStep) {
 		s.ElapsedMS = took
 		switch {
@@ -118,7 +118,7 @@ func (r *Run) closeSteps(f *enplace.Failure) ([]enplace.BuildStep, string, []str
 	defer r.mu.Unlock()
 	for i := range r.steps {
 		if s := &r.steps[i]; s.Status == enplace.StepRunning {
-			s.Status, s.ElapsedMS = enplace.StepFailed, r.q.cfg.Now().Sub(r.started).Milliseconds()
+			s.Status, s.ElapsedMS = enplace.StepFailed, time.Since(r.started).Milliseconds()
 		}
 	}
 	if f != nil && f.Step == "" {

@@ -100,8 +100,11 @@ func (s *Store) remove(d enplace.Digest) (size int64, removed bool, err error) {
 		s.mu.Unlock()
 		return 0, false, err
 	}
-	used := max(st.Atim.Nano(), st.Mtim.Nano())
-	if m != nil && m.refs > 0 || time.Since(time.Unix(0, used)) < s.Grace || s.isReferred(d) {
+	idle := time.Since(time.Unix(0, max(st.Atim.Nano(), st.Mtim.Nano())))
+	if m != nil && m.refs > 0 || idle < s.Grace || s.isReferred(d) {
+		if idle < 0 { // of a time when the clock was ahead: it counts from now, or would stay until then
+			_ = os.Chtimes(s.path(d), time.Now(), time.Now())
+		}
 		s.mu.Unlock()
 		return 0, false, nil
 	}

@@ -68,6 +68,31 @@ func TestCollect(t *testing.T) {
 	}
 }
 
+// An image that was packed while the clock was ahead counts as used now, once the clock is right: it is collected in time, and not in
+// ten years.
+func TestImageOfTheFuture(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t)
+	info, err := s.Pack(t.Context(), fstest.MapFS{})
+	must(t, err)
+	path := filepath.Join(dir, "sha256", info.Digest.Hex())
+	future := time.Now().Add(10 * 365 * 24 * time.Hour)
+	must(t, os.Chtimes(path, future, future))
+	none := func(enplace.Digest) bool { return false }
+	if n, _, err := s.Collect(t.Context(), none); n != 0 || err != nil {
+		t.Errorf("it was removed at once (%d, %v)", n, err)
+	}
+	st, err := os.Stat(path)
+	must(t, err)
+	if st.ModTime().After(time.Now().Add(time.Minute)) {
+		t.Errorf("it still is of %s", st.ModTime())
+	}
+	s.Grace = 0
+	if n, _, err := s.Collect(t.Context(), none); n != 1 || err != nil {
+		t.Errorf("it was not removed in time (%d, %v)", n, err)
+	}
+}
+
 func TestStatMakesFresh(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t)

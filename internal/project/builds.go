@@ -43,8 +43,8 @@ func (s *Service) Build(ctx context.Context, c enplace.Caller, id string) (enpla
 
 // complete fills what the record of a build that has not ended lacks.
 func (s *Service) complete(b enplace.Build) enplace.Build {
-	if b.Status == enplace.BuildRunning && b.StartedAt != nil {
-		b.ElapsedMS = s.cfg.Now().Sub(*b.StartedAt).Milliseconds()
+	if b.Status == enplace.BuildRunning {
+		b.ElapsedMS = s.queue.Elapsed(b.Environment, b.N).Milliseconds()
 	}
 	if len(b.Steps) == 0 {
 		for _, name := range enplace.Steps {

@@ -26,11 +26,16 @@ func (s *Service) Collect(ctx context.Context) (Collected, error) {
 	var done Collected
 	var err error
 	now := s.cfg.Now()
-	if done.Steps, err = s.cfg.Store.PruneSteps(ctx, now.Add(-s.cfg.StepRetention)); err != nil {
-		return done, fmt.Errorf("pruning the step cache: %w", err)
+	if s.cfg.Settled(s.cfg.StepRetention) {
+		if done.Steps, err = s.cfg.Store.PruneSteps(ctx, now.Add(-s.cfg.StepRetention)); err != nil {
+			return done, fmt.Errorf("pruning the step cache: %w", err)
+		}
 	}
 	if err := s.sweepDeleted(ctx); err != nil {
 		return done, err
+	}
+	if !s.cfg.Settled(blobGrace) { // what a build or an import under way has written may look old
+		return done, nil
 	}
 	images := map[enplace.Digest]bool{}
 	if b, ok := s.cfg.Base(); ok {

@@ -59,6 +59,8 @@ type Config struct {
 	Workers     int            // builds at once; default 2
 	BuildLimits enplace.Limits // default enplace.DefaultBuildLimits
 
+	Settled func(time.Duration) bool // whether dates have told durations right for that long; always unless it is set
+
 	CollectEvery  time.Duration // default DefaultCollectEvery
 	StepRetention time.Duration // how long a step's result that no build used is kept; default DefaultStepRetention
 }
@@ -92,6 +94,9 @@ func New(cfg Config) *Service {
 	}
 	cfg.CollectEvery = cmp.Or(cfg.CollectEvery, DefaultCollectEvery)
 	cfg.StepRetention = cmp.Or(cfg.StepRetention, DefaultStepRetention)
+	if cfg.Settled == nil {
+		cfg.Settled = func(time.Duration) bool { return true }
+	}
 	s := &Service{cfg: cfg}
 	s.queue = build.New(build.Config{
 		Store: cfg.Store, Runtime: cfg.Runtime, Images: cfg.Images, Dir: cfg.LogDir, Recipe: s.recipe, Redact: cfg.Redact,

@@ -6,6 +6,9 @@
 // or nothing. A callback runs inside the transaction, may be called again when the database asks for a retry, and must not
 // call the store. Times are passed in, so that one request has one time; they are kept to the microsecond and given in UTC.
 //
+// "Newest first" is by id, and ids are made so that later ones sort later (enplace.NewID); builds are run in the order in which they
+// were queued. No order is by date: a clock may go back.
+//
 // ErrNotFound is the answer for a record that is not there, for anything of an environment that is not, and for what is put
 // into the scope of a team or person that is not. A list is paged by a cursor of the adapter's; one that it did not make is an
 // *enplace.Error of kind malformed.

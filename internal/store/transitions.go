@@ -8,6 +8,9 @@ import (
 
 // CancelQueued gives a build as RequestCancel leaves it when no worker had taken it up.
 func CancelQueued(b enplace.Build, now time.Time) enplace.Build {
+	if now.Before(b.CreatedAt) { // likewise
+		now = b.CreatedAt
+	}
 	b.Status = enplace.BuildCancelled
 	b.EndedAt = &now
 	b.Error = &enplace.Failure{Reason: enplace.ReasonCancelled, Message: "the build was cancelled before it started"}
@@ -17,6 +20,9 @@ func CancelQueued(b enplace.Build, now time.Time) enplace.Build {
 // Interrupt gives a running build as InterruptBuilds leaves it. The time that the server was down is not counted as the
 // build's.
 func Interrupt(b enplace.Build, now time.Time) enplace.Build {
+	if b.StartedAt != nil && now.Before(*b.StartedAt) { // the clock was set back
+		now = *b.StartedAt
+	}
 	b.Status = enplace.BuildInterrupted
 	b.EndedAt = &now
 	b.Error = &enplace.Failure{

@@ -39,11 +39,23 @@ func (s *Service) run(rec store.TaskRecord, place *live) {
 	}
 	now := s.cfg.Now().UTC()
 	s.record(ctx, rec.ID, log, func(t *store.TaskRecord) error {
-		t.Status, t.ExitCode, t.Error, t.StartMS, t.EndedAt = end.status, end.code, end.failure, end.startMS, &now
+		t.Status, t.ExitCode, t.Error, t.StartMS, t.EndedAt = end.status, end.code, end.failure, end.startMS, since(now, t)
 		return nil
 	})
 	s.release(rec.ID)
 	log.Info("task ended", "status", end.status, "start_ms", end.startMS)
+}
+
+// since gives the date of what happens to a task after all that its record has: a clock that was set back makes no task end before it
+// began.
+func since(now time.Time, t *store.TaskRecord) *time.Time {
+	if t.StartedAt != nil && now.Before(*t.StartedAt) {
+		now = *t.StartedAt
+	}
+	if now.Before(t.CreatedAt) {
+		now = t.CreatedAt
+	}
+	return &now
 }
 
 // recordPause is how long a store that cannot take a record, as on a full disk, is left alone.

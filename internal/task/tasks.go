@@ -237,7 +237,7 @@ func (s *Service) take(id string) (store.TaskRecord, error) {
 		if t.Status != enplace.TaskQueued {
 			return store.ErrConflict
 		}
-		t.Status, t.StartedAt = enplace.TaskRunning, &now
+		t.Status, t.StartedAt = enplace.TaskRunning, since(now, t)
 		return nil
 	})
 	rec.Input = full.Input // an update does not load it
@@ -302,7 +302,7 @@ func (s *Service) Cancel(ctx context.Context, c enplace.Caller, id string) (enpl
 		if was = t.Status; was != enplace.TaskQueued {
 			return store.ErrConflict
 		}
-		t.Status, t.Error, t.EndedAt = enplace.TaskCancelled, errCancelled, &now
+		t.Status, t.Error, t.EndedAt = enplace.TaskCancelled, errCancelled, since(now, t)
 		return nil
 	})
 	switch {

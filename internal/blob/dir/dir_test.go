@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,6 +66,28 @@ func temporary(t *testing.T, name string) []string {
 		t.Fatal(err)
 	}
 	return left
+}
+
+// A blob that was written while the clock was ahead counts as written now, once the clock is right.
+func TestBlobOfTheFuture(t *testing.T) {
+	t.Parallel()
+	name := t.TempDir()
+	s := located{open(t, name), name}
+	info, err := s.Put(t.Context(), strings.NewReader("text"), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	future := time.Now().Add(10 * 365 * 24 * time.Hour)
+	if err := os.Chtimes(s.path(info.Digest), future, future); err != nil {
+		t.Fatal(err)
+	}
+	none := func(enplace.Digest) bool { return false }
+	if n, _, err := s.Collect(t.Context(), time.Now().Add(-time.Hour), none); n != 0 || err != nil {
+		t.Errorf("it was removed at once: %d, %v", n, err)
+	}
+	if n, _, err := s.Collect(t.Context(), time.Now().Add(time.Hour), none); n != 1 || err != nil {
+		t.Errorf("it was not removed in time: %d, %v", n, err)
+	}
 }
 
 func TestNothingStaysInTmp(t *testing.T) {

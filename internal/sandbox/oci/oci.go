@@ -143,6 +143,14 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
+	for _, pattern := range []string{templatesDir + "/*.new", templatesDir + "/*.folders", etcDir + "/*.new"} {
+		left, _ := filepath.Glob(filepath.Join(r.dir, pattern)) // that a killed process was writing
+		for _, path := range left {
+			if err := os.RemoveAll(path); err != nil {
+				return err
+			}
+		}
+	}
 	for name, content := range hostFiles {
 		if err := putFile(filepath.Join(r.dir, etcDir, name), []byte(content), 0o644); err != nil {
 			return err

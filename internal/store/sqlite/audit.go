@@ -26,19 +26,19 @@ func (s *Store) AppendAudit(ctx context.Context, e enplace.AuditEntry) error {
 
 // ListAudit gives entries newest first, all or those of one target.
 func (s *Store) ListAudit(ctx context.Context, target string, p enplace.Page) (list enplace.List[enplace.AuditEntry], err error) {
-	pos, err := newest(p)
+	before, err := newest(p)
 	if err != nil {
 		return list, err
 	}
 	var rows []db.Audit
 	if target == "" {
-		rows, err = s.read.ListAudit(ctx, db.ListAuditParams{At: pos.at, ID: pos.id, Count: fetch(p)})
+		rows, err = s.read.ListAudit(ctx, db.ListAuditParams{Before: before, Count: fetch(p)})
 	} else {
-		rows, err = s.read.ListAuditOf(ctx, db.ListAuditOfParams{Target: target, At: pos.at, ID: pos.id, Count: fetch(p)})
+		rows, err = s.read.ListAuditOf(ctx, db.ListAuditOfParams{Target: target, Before: before, Count: fetch(p)})
 	}
 	items, err := convert(rows, err, auditEntry)
 	if err != nil {
 		return list, err
 	}
-	return store.PageOf(items, p, func(e enplace.AuditEntry) string { return store.Cursor(micros(e.At), e.ID) }), nil
+	return store.PageOf(items, p, func(e enplace.AuditEntry) string { return store.Cursor(e.ID) }), nil
 }

@@ -60,21 +60,21 @@ func (s *Store) Environment(ctx context.Context, id string) (enplace.Environment
 
 // ListEnvironments gives those of one owner, or all.
 func (s *Store) ListEnvironments(ctx context.Context, owner string, p enplace.Page) (enplace.List[enplace.Environment], error) {
-	pos, err := newest(p)
+	before, err := newest(p)
 	if err != nil {
 		return enplace.List[enplace.Environment]{}, err
 	}
 	var rows []db.Environment
 	if owner == "" {
-		rows, err = s.read.ListEnvironments(ctx, db.ListEnvironmentsParams{At: pos.at, ID: pos.id, Count: fetch(p)})
+		rows, err = s.read.ListEnvironments(ctx, db.ListEnvironmentsParams{Before: before, Count: fetch(p)})
 	} else {
-		rows, err = s.read.ListEnvironmentsOf(ctx, db.ListEnvironmentsOfParams{Owner: owner, At: pos.at, ID: pos.id, Count: fetch(p)})
+		rows, err = s.read.ListEnvironmentsOf(ctx, db.ListEnvironmentsOfParams{Owner: owner, Before: before, Count: fetch(p)})
 	}
 	items, err := convert(rows, err, environment)
 	if err != nil {
 		return enplace.List[enplace.Environment]{}, err
 	}
-	return store.PageOf(items, p, func(e enplace.Environment) string { return store.Cursor(micros(e.CreatedAt), e.ID) }), nil
+	return store.PageOf(items, p, func(e enplace.Environment) string { return store.Cursor(e.ID) }), nil
 }
 
 // UpdateEnvironment reads, lets change edit, and writes back.

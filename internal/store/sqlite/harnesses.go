@@ -33,16 +33,16 @@ func (s *Store) Harness(ctx context.Context, id string) (enplace.Harness, error)
 
 // ListHarnesses gives those of one owner, or all.
 func (s *Store) ListHarnesses(ctx context.Context, owner string, p enplace.Page) (list enplace.List[enplace.Harness], err error) {
-	pos, err := newest(p)
+	before, err := newest(p)
 	if err != nil {
 		return list, err
 	}
-	rows, err := s.read.ListHarnesses(ctx, db.ListHarnessesParams{Owner: owner, At: pos.at, ID: pos.id, Count: fetch(p)})
+	rows, err := s.read.ListHarnesses(ctx, db.ListHarnessesParams{Owner: owner, Before: before, Count: fetch(p)})
 	items, err := convert(rows, err, harness)
 	if err != nil {
 		return list, err
 	}
-	return store.PageOf(items, p, func(h enplace.Harness) string { return store.Cursor(micros(h.CreatedAt), h.ID) }), nil
+	return store.PageOf(items, p, func(h enplace.Harness) string { return store.Cursor(h.ID) }), nil
 }
 
 // DeleteHarness removes one.

@@ -35,16 +35,16 @@ func (s *Store) KeyByHash(ctx context.Context, hash string) (enplace.Key, error)
 
 // ListKeys gives all keys, newest first.
 func (s *Store) ListKeys(ctx context.Context, p enplace.Page) (list enplace.List[enplace.Key], err error) {
-	pos, err := newest(p)
+	before, err := newest(p)
 	if err != nil {
 		return list, err
 	}
-	rows, err := s.read.ListKeys(ctx, db.ListKeysParams{At: pos.at, ID: pos.id, Count: fetch(p)})
+	rows, err := s.read.ListKeys(ctx, db.ListKeysParams{Before: before, Count: fetch(p)})
 	items, err := convert(rows, err, key)
 	if err != nil {
 		return list, err
 	}
-	return store.PageOf(items, p, func(k enplace.Key) string { return store.Cursor(micros(k.CreatedAt), k.ID) }), nil
+	return store.PageOf(items, p, func(k enplace.Key) string { return store.Cursor(k.ID) }), nil
 }
 
 // RevokeKey revokes a key; the time of a first revocation stays.

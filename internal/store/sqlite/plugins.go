@@ -52,16 +52,16 @@ func (s *Store) Plugin(ctx context.Context, id string) (enplace.Plugin, error) {
 
 // ListPlugins gives those of one scope, or all.
 func (s *Store) ListPlugins(ctx context.Context, scope enplace.Scope, p enplace.Page) (list enplace.List[enplace.Plugin], err error) {
-	pos, err := newest(p)
+	before, err := newest(p)
 	if err != nil {
 		return list, err
 	}
-	rows, err := s.read.ListPlugins(ctx, db.ListPluginsParams{Scope: string(scope), At: pos.at, ID: pos.id, Count: fetch(p)})
+	rows, err := s.read.ListPlugins(ctx, db.ListPluginsParams{Scope: string(scope), Before: before, Count: fetch(p)})
 	items, err := convert(rows, err, plugin)
 	if err != nil {
 		return list, err
 	}
-	return store.PageOf(items, p, func(p enplace.Plugin) string { return store.Cursor(micros(p.CreatedAt), p.ID) }), nil
+	return store.PageOf(items, p, func(p enplace.Plugin) string { return store.Cursor(p.ID) }), nil
 }
 
 // SyncPlugin reads a plugin with its items, lets change edit it and say what its items are now, and writes both.

@@ -96,11 +96,11 @@ func (s *Store) UpdateSet(ctx context.Context, hash string, change func(*store.S
 
 // ListSets gives them, the last used first.
 func (s *Store) ListSets(ctx context.Context, p enplace.Page) (list enplace.List[store.SetRecord], err error) {
-	pos, err := newest(p)
+	pos, err := latest(p)
 	if err != nil {
 		return list, err
 	}
-	rows, err := s.read.ListSets(ctx, db.ListSetsParams{At: pos.at, Hash: pos.id, Count: fetch(p)})
+	rows, err := s.read.ListSets(ctx, db.ListSetsParams{At: pos.at, Hash: pos.hash, Count: fetch(p)})
 	items, err := convert(rows, err, set)
 	if err != nil {
 		return list, err

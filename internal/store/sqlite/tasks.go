@@ -90,9 +90,9 @@ func (s *Store) Task(ctx context.Context, id string) (rec store.TaskRecord, err 
 func (s *Store) ListTasks(ctx context.Context, f store.TaskFilter, p enplace.Page) (list enplace.List[store.TaskRecord], err error) {
 	// Queued tasks come oldest first, in the order they are to run; EndedBefore and NotPurged cannot narrow them but to nothing.
 	oldest := f.Status == enplace.TaskQueued && f.EndedBefore.IsZero()
-	pos, err := newest(p)
+	from, err := newest(p)
 	if oldest && p.Cursor == "" {
-		pos = position{}
+		from = ""
 	}
 	if err != nil {
 		return list, err
@@ -100,7 +100,7 @@ func (s *Store) ListTasks(ctx context.Context, f store.TaskFilter, p enplace.Pag
 	var rows []string
 	if oldest {
 		rows, err = s.read.ListQueuedTasks(ctx, db.ListQueuedTasksParams{
-			At: pos.at, ID: pos.id, Owner: f.Owner, Harness: f.Harness, Environment: f.Environment, Count: fetch(p),
+			After: from, Owner: f.Owner, Harness: f.Harness, Environment: f.Environment, Count: fetch(p),
 		})
 	} else {
 		var ended *int64
@@ -108,7 +108,7 @@ func (s *Store) ListTasks(ctx context.Context, f store.TaskFilter, p enplace.Pag
 			ended = microsPtr(&f.EndedBefore)
 		}
 		rows, err = s.read.ListTasks(ctx, db.ListTasksParams{
-			At: pos.at, ID: pos.id, Owner: f.Owner, Harness: f.Harness, Environment: f.Environment, Status: string(f.Status),
+			Before: from, Owner: f.Owner, Harness: f.Harness, Environment: f.Environment, Status: string(f.Status),
 			EndedBefore: ended, NotPurged: f.NotPurged, Count: fetch(p),
 		})
 	}
@@ -116,7 +116,7 @@ func (s *Store) ListTasks(ctx context.Context, f store.TaskFilter, p enplace.Pag
 	if err != nil {
 		return list, err
 	}
-	return store.PageOf(items, p, func(r store.TaskRecord) string { return store.Cursor(micros(r.CreatedAt), r.ID) }), nil
+	return store.PageOf(items, p, func(r store.TaskRecord) string { return store.Cursor(r.ID) }), nil
 }
 
 // UpdateTask reads, lets change edit, and writes back all but the id, the creation time and the input.

@@ -72,16 +72,23 @@ func decode(s string, v any) error {
 	return nil
 }
 
-// position is where a list by time and id goes on.
-type position struct {
-	at int64
-	id string
+// newest reads the cursor of a list that begins with what came last. Ids say the order in which things came.
+func newest(p enplace.Page) (before string, err error) {
+	before = "~" // behind every id
+	err = store.ParseCursor(p.Cursor, &before)
+	return before, err
 }
 
-// newest reads the cursor of a list that begins with the newest.
-func newest(p enplace.Page) (position, error) {
-	pos := position{at: math.MaxInt64}
-	err := store.ParseCursor(p.Cursor, &pos.at, &pos.id)
+// lastUsed is where a list by time of use goes on.
+type lastUsed struct {
+	at   int64
+	hash string
+}
+
+// latest reads the cursor of a list that begins with what was used last.
+func latest(p enplace.Page) (lastUsed, error) {
+	pos := lastUsed{at: math.MaxInt64}
+	err := store.ParseCursor(p.Cursor, &pos.at, &pos.hash)
 	return pos, err
 }
 

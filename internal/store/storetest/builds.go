@@ -92,10 +92,10 @@ func buildsClaim(t *testing.T, s store.Store) {
 	if _, ok, err := s.ClaimBuild(ctx, "worker", at(0), time.Minute); ok || err != nil {
 		t.Errorf("a claim without builds: %v, %v", ok, err)
 	}
-	// Oldest first, whatever the order of the environments.
+	// In the order in which they were queued, whatever that of the environments, and whatever dates say.
 	young, old := env(t, s, "young"), env(t, s, "old")
-	queue(t, s, young.ID, at(2))
-	queue(t, s, old.ID, at(1))
+	queue(t, s, old.ID, at(2))
+	queue(t, s, young.ID, at(1))
 	for i, id := range []string{old.ID, young.ID} {
 		rec, ok, err := s.ClaimBuild(ctx, "worker", at(3), time.Minute)
 		check(t, err)

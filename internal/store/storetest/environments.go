@@ -14,14 +14,14 @@ import (
 func environments(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	e := enplace.Environment{
-		ID: "henv_1", Name: "Content Studio", Slug: "content-studio", Path: "/env/content-studio", Owner: "ann",
+		ID: "henv_0", Name: "Content Studio", Slug: "content-studio", Path: "/env/content-studio", Owner: "ann",
 		Packages:      enplace.Packages{Pip: []string{"pandas==2.2.3"}, NPM: []string{}, Apt: []string{"jq"}},
 		PythonVersion: "3.12", PipIndexURL: "https://pypi.example/simple", Check: []string{"make", "test"}, Scripts: ptr(false),
 		Egress: &enplace.Egress{Policy: enplace.EgressAllowlist, Hosts: []string{"*.example.org"}}, CreatedAt: at(0), UpdatedAt: at(1),
 	}
 	check(t, s.CreateEnvironment(ctx, e))
 	e.CreatedAt, e.UpdatedAt = kept(e.CreatedAt), kept(e.UpdatedAt)
-	same(t, "as created", must[enplace.Environment](t)(s.Environment(ctx, "henv_1")), e)
+	same(t, "as created", must[enplace.Environment](t)(s.Environment(ctx, "henv_0")), e)
 
 	twin := e
 	twin.ID = "henv_2"
@@ -31,20 +31,19 @@ func environments(t *testing.T, s store.Store) {
 	_, err := s.Environment(ctx, "henv_2")
 	want(t, err, store.ErrNotFound)
 
-	// Created at one time, the id decides; every page is stable while new ones come in.
+	// Ids decide, and no date, which a clock may have set back; every page is stable while new ones come in.
 	var ann, all []string
 	for i := range 5 {
 		owner := []string{"ann", "bob"}[i%2]
-		x := envOf(t, s, fmt.Sprint("e", i), owner, at(5+i/2))
+		x := envOf(t, s, fmt.Sprint("e", i), owner, at(5-i*60))
 		all = append(all, x.ID)
 		if owner == "ann" {
 			ann = append(ann, x.ID)
 		}
 	}
 	newest := func(ids []string) []string {
-		slices.Sort(ids) // ids of later times sort later
 		slices.Reverse(ids)
-		return append(ids, "henv_1")
+		return append(ids, "henv_0")
 	}
 	id := func(e enplace.Environment) string { return e.ID }
 	list := func(owner string) func(enplace.Page) (enplace.List[enplace.Environment], error) {

@@ -69,9 +69,9 @@ func plugins(t *testing.T, s store.Store) {
 	want(t, err, store.ErrNotFound)
 
 	check(t, s.CreatePlugin(ctx, pluginOf("plug_3", enplace.TeamScope("web"), "tools", at(2)), itemsOf("", at(2), "jq"))) // another scope
-	check(t, s.CreatePlugin(ctx, pluginOf("plug_0", enplace.Organisation, "more", at(2)), nil))
+	check(t, s.CreatePlugin(ctx, pluginOf("plug_4", enplace.Organisation, "more", at(-60)), nil))
 	for scope, want := range map[enplace.Scope][]string{
-		"": {"plug_3", "plug_0", "plug_1"}, enplace.Organisation: {"plug_0", "plug_1"}, "team:web": {"plug_3"}, "team:none": {},
+		"": {"plug_4", "plug_3", "plug_1"}, enplace.Organisation: {"plug_4", "plug_1"}, "team:web": {"plug_3"}, "team:none": {},
 	} {
 		listed(t, "plugins of "+string(scope), want, func(p enplace.Plugin) string { return p.ID }, func(page enplace.Page) (enplace.List[enplace.Plugin], error) {
 			return s.ListPlugins(ctx, scope, page)

@@ -37,9 +37,9 @@ func keys(t *testing.T, s store.Store) {
 	_, err = s.RevokeKey(ctx, "key_9", at(2))
 	want(t, err, store.ErrNotFound)
 
-	check(t, s.CreateKey(ctx, enplace.Key{ID: "key_0", CreatedAt: at(1)}, "hash-0"))
-	check(t, s.CreateKey(ctx, enplace.Key{ID: "key_3", CreatedAt: at(0)}, "hash-3"))
-	listed(t, "keys", []string{"key_0", "key_3", "key_1"}, func(k enplace.Key) string { return k.ID }, func(p enplace.Page) (enplace.List[enplace.Key], error) {
+	check(t, s.CreateKey(ctx, enplace.Key{ID: "key_2", CreatedAt: at(1)}, "hash-0"))
+	check(t, s.CreateKey(ctx, enplace.Key{ID: "key_3", CreatedAt: at(-60)}, "hash-3"))
+	listed(t, "keys", []string{"key_3", "key_2", "key_1"}, func(k enplace.Key) string { return k.ID }, func(p enplace.Page) (enplace.List[enplace.Key], error) {
 		return s.ListKeys(ctx, p)
 	})
 }
@@ -56,8 +56,8 @@ func audit(t *testing.T, s store.Store) {
 	list := must[enplace.List[enplace.AuditEntry]](t)(s.ListAudit(ctx, "", enplace.Page{}))
 	same(t, "the entry", list.Items, []enplace.AuditEntry{e})
 	check(t, s.AppendAudit(ctx, enplace.AuditEntry{ID: "aud_2", At: at(0), Target: "henv_2"}))
-	check(t, s.AppendAudit(ctx, enplace.AuditEntry{ID: "aud_0", At: at(1), Target: "henv_1"}))
-	for target, want := range map[string][]string{"": {"aud_0", "aud_2", "aud_1"}, "henv_1": {"aud_0", "aud_1"}, "henv_9": {}} {
+	check(t, s.AppendAudit(ctx, enplace.AuditEntry{ID: "aud_3", At: at(-60), Target: "henv_1"}))
+	for target, want := range map[string][]string{"": {"aud_3", "aud_2", "aud_1"}, "henv_1": {"aud_3", "aud_1"}, "henv_9": {}} {
 		listed(t, "of "+target, want, func(e enplace.AuditEntry) string { return e.ID }, func(p enplace.Page) (enplace.List[enplace.AuditEntry], error) {
 			return s.ListAudit(ctx, target, p)
 		})

@@ -21,9 +21,9 @@ func harnesses(t *testing.T, s store.Store) {
 	h.CreatedAt = kept(h.CreatedAt)
 	same(t, "the harness", must[enplace.Harness](t)(s.Harness(ctx, "har_1")), h)
 	check(t, s.CreateHarness(ctx, enplace.Harness{ID: "har_2", Owner: "bob", CreatedAt: at(0)}))
-	check(t, s.CreateHarness(ctx, enplace.Harness{ID: "har_0", Owner: "ann", CreatedAt: at(1)}))
+	check(t, s.CreateHarness(ctx, enplace.Harness{ID: "har_3", Owner: "ann", CreatedAt: at(-60)}))
 	id := func(h enplace.Harness) string { return h.ID }
-	for owner, want := range map[string][]string{"": {"har_0", "har_2", "har_1"}, "ann": {"har_0", "har_1"}, "eve": {}} {
+	for owner, want := range map[string][]string{"": {"har_3", "har_2", "har_1"}, "ann": {"har_3", "har_1"}, "eve": {}} {
 		listed(t, "of "+owner, want, id, func(p enplace.Page) (enplace.List[enplace.Harness], error) { return s.ListHarnesses(ctx, owner, p) })
 	}
 	check(t, s.DeleteHarness(ctx, "har_1"))
@@ -115,7 +115,7 @@ func tasksFilter(t *testing.T, s store.Store) {
 		{"ann", "har_1", "henv_1", enplace.TaskSucceeded, 1, true},
 		{"ann", "har_2", "henv_1", enplace.TaskFailed, 2, false},
 		{"bob", "har_1", "henv_2", enplace.TaskQueued, 3, false},
-		{"bob", "har_1", "henv_1", enplace.TaskQueued, 3, false},
+		{"bob", "har_1", "henv_1", enplace.TaskQueued, -60, false},
 		{"bob", "har_2", "henv_2", enplace.TaskRunning, 4, false},
 	} {
 		r := store.TaskRecord{Task: enplace.Task{

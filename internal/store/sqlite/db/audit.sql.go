@@ -38,18 +38,17 @@ func (q *Queries) InsertAudit(ctx context.Context, arg InsertAuditParams) error 
 
 const listAudit = `-- name: ListAudit :many
 SELECT id, at, actor, key_id, action, target, detail FROM audit
-WHERE (at, id) < ($1, CAST($2 AS TEXT))
-ORDER BY at DESC, id DESC LIMIT $3
+WHERE id < $1
+ORDER BY id DESC LIMIT $2
 `
 
 type ListAuditParams struct {
-	At    int64
-	ID    string
-	Count int32
+	Before string
+	Count  int32
 }
 
 func (q *Queries) ListAudit(ctx context.Context, arg ListAuditParams) ([]Audit, error) {
-	rows, err := q.query(ctx, q.listAuditStmt, listAudit, arg.At, arg.ID, arg.Count)
+	rows, err := q.query(ctx, q.listAuditStmt, listAudit, arg.Before, arg.Count)
 	if err != nil {
 		return nil, err
 	}
@@ -81,24 +80,18 @@ func (q *Queries) ListAudit(ctx context.Context, arg ListAuditParams) ([]Audit, 
 
 const listAuditOf = `-- name: ListAuditOf :many
 SELECT id, at, actor, key_id, action, target, detail FROM audit
-WHERE target = $1 AND (at, id) < ($2, CAST($3 AS TEXT))
-ORDER BY at DESC, id DESC LIMIT $4
+WHERE target = $1 AND id < $2
+ORDER BY id DESC LIMIT $3
 `
 
 type ListAuditOfParams struct {
 	Target string
-	At     int64
-	ID     string
+	Before string
 	Count  int32
 }
 
 func (q *Queries) ListAuditOf(ctx context.Context, arg ListAuditOfParams) ([]Audit, error) {
-	rows, err := q.query(ctx, q.listAuditOfStmt, listAuditOf,
-		arg.Target,
-		arg.At,
-		arg.ID,
-		arg.Count,
-	)
+	rows, err := q.query(ctx, q.listAuditOfStmt, listAuditOf, arg.Target, arg.Before, arg.Count)
 	if err != nil {
 		return nil, err
 	}

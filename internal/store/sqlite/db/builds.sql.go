@@ -15,9 +15,9 @@ SET status = 'running', worker = $1, lease_until = $2, started_at = COALESCE(sta
 WHERE (environment, n) = (
     SELECT environment, n FROM builds
     WHERE status IN ('queued', 'running') AND (status = 'queued' OR lease_until <= $3)
-    ORDER BY created_at, environment LIMIT 1)
+    ORDER BY place, environment LIMIT 1)
   AND status IN ('queued', 'running') AND (status = 'queued' OR lease_until <= $3)
-RETURNING environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec
+RETURNING environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec, place
 `
 
 type ClaimBuildParams struct {
@@ -44,6 +44,7 @@ func (q *Queries) ClaimBuild(ctx context.Context, arg ClaimBuildParams) (Build, 
 		&i.Snapshot,
 		&i.Progress,
 		&i.Spec,
+		&i.Place,
 	)
 	return i, err
 }
@@ -72,7 +73,7 @@ func (q *Queries) EndBuild(ctx context.Context, arg EndBuildParams) error {
 }
 
 const getBuild = `-- name: GetBuild :one
-SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec FROM builds WHERE environment = $1 AND n = $2
+SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec, place FROM builds WHERE environment = $1 AND n = $2
 `
 
 type GetBuildParams struct {
@@ -97,13 +98,14 @@ func (q *Queries) GetBuild(ctx context.Context, arg GetBuildParams) (Build, erro
 		&i.Snapshot,
 		&i.Progress,
 		&i.Spec,
+		&i.Place,
 	)
 	return i, err
 }
 
 const insertBuild = `-- name: InsertBuild :exec
-INSERT INTO builds (environment, n, status, created_by, created_at, snapshot, progress, spec)
-VALUES ($1, $2, 'queued', $3, $4, $5, $6, $7)
+INSERT INTO builds (environment, n, status, created_by, created_at, snapshot, progress, spec, place)
+VALUES ($1, $2, 'queued', $3, $4, $5, $6, $7, (SELECT COALESCE(MAX(b.place), 0) + 1 FROM builds b WHERE b.status IN ('queued', 'running')))
 `
 
 type InsertBuildParams struct {
@@ -116,6 +118,7 @@ type InsertBuildParams struct {
 	Spec        string
 }
 
+// It queues behind those that wait, also where a clock went back meanwhile.
 func (q *Queries) InsertBuild(ctx context.Context, arg InsertBuildParams) error {
 	_, err := q.exec(ctx, q.insertBuildStmt, insertBuild,
 		arg.Environment,
@@ -130,7 +133,7 @@ func (q *Queries) InsertBuild(ctx context.Context, arg InsertBuildParams) error 
 }
 
 const listBuilds = `-- name: ListBuilds :many
-SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec FROM builds
+SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec, place FROM builds
 WHERE environment = $1 AND n < $2
 ORDER BY n DESC LIMIT $3
 `
@@ -164,6 +167,7 @@ func (q *Queries) ListBuilds(ctx context.Context, arg ListBuildsParams) ([]Build
 			&i.Snapshot,
 			&i.Progress,
 			&i.Spec,
+			&i.Place,
 		); err != nil {
 			return nil, err
 		}
@@ -218,7 +222,7 @@ func (q *Queries) RequestCancel(ctx context.Context, arg RequestCancelParams) er
 }
 
 const runningBuilds = `-- name: RunningBuilds :many
-SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec FROM builds WHERE status IN ('queued', 'running') AND status = 'running' ORDER BY created_at, environment
+SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec, place FROM builds WHERE status IN ('queued', 'running') AND status = 'running' ORDER BY created_at, environment
 `
 
 func (q *Queries) RunningBuilds(ctx context.Context) ([]Build, error) {
@@ -244,6 +248,7 @@ func (q *Queries) RunningBuilds(ctx context.Context) ([]Build, error) {
 			&i.Snapshot,
 			&i.Progress,
 			&i.Spec,
+			&i.Place,
 		); err != nil {
 			return nil, err
 		}
@@ -301,7 +306,7 @@ func (q *Queries) Snapshots(ctx context.Context) ([]string, error) {
 }
 
 const unfinishedBuild = `-- name: UnfinishedBuild :one
-SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec FROM builds WHERE environment = $1 AND status IN ('queued', 'running')
+SELECT environment, n, status, created_by, created_at, started_at, ended_at, worker, lease_until, cancel, snapshot, progress, spec, place FROM builds WHERE environment = $1 AND status IN ('queued', 'running')
 `
 
 func (q *Queries) UnfinishedBuild(ctx context.Context, environment string) (Build, error) {
@@ -321,6 +326,7 @@ func (q *Queries) UnfinishedBuild(ctx context.Context, environment string) (Buil
 		&i.Snapshot,
 		&i.Progress,
 		&i.Spec,
+		&i.Place,
 	)
 	return i, err
 }

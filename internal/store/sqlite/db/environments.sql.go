@@ -76,18 +76,17 @@ func (q *Queries) InsertEnvironment(ctx context.Context, arg InsertEnvironmentPa
 
 const listEnvironments = `-- name: ListEnvironments :many
 SELECT id, slug, owner, name, active, builds, versions, files, bytes, created_at, updated_at, tree_info, settings FROM environments
-WHERE (created_at, id) < ($1, CAST($2 AS TEXT))
-ORDER BY created_at DESC, id DESC LIMIT $3
+WHERE id < $1
+ORDER BY id DESC LIMIT $2
 `
 
 type ListEnvironmentsParams struct {
-	At    int64
-	ID    string
-	Count int32
+	Before string
+	Count  int32
 }
 
 func (q *Queries) ListEnvironments(ctx context.Context, arg ListEnvironmentsParams) ([]Environment, error) {
-	rows, err := q.query(ctx, q.listEnvironmentsStmt, listEnvironments, arg.At, arg.ID, arg.Count)
+	rows, err := q.query(ctx, q.listEnvironmentsStmt, listEnvironments, arg.Before, arg.Count)
 	if err != nil {
 		return nil, err
 	}
@@ -125,24 +124,18 @@ func (q *Queries) ListEnvironments(ctx context.Context, arg ListEnvironmentsPara
 
 const listEnvironmentsOf = `-- name: ListEnvironmentsOf :many
 SELECT id, slug, owner, name, active, builds, versions, files, bytes, created_at, updated_at, tree_info, settings FROM environments
-WHERE owner = $1 AND (created_at, id) < ($2, CAST($3 AS TEXT))
-ORDER BY created_at DESC, id DESC LIMIT $4
+WHERE owner = $1 AND id < $2
+ORDER BY id DESC LIMIT $3
 `
 
 type ListEnvironmentsOfParams struct {
-	Owner string
-	At    int64
-	ID    string
-	Count int32
+	Owner  string
+	Before string
+	Count  int32
 }
 
 func (q *Queries) ListEnvironmentsOf(ctx context.Context, arg ListEnvironmentsOfParams) ([]Environment, error) {
-	rows, err := q.query(ctx, q.listEnvironmentsOfStmt, listEnvironmentsOf,
-		arg.Owner,
-		arg.At,
-		arg.ID,
-		arg.Count,
-	)
+	rows, err := q.query(ctx, q.listEnvironmentsOfStmt, listEnvironmentsOf, arg.Owner, arg.Before, arg.Count)
 	if err != nil {
 		return nil, err
 	}

@@ -55,24 +55,18 @@ func (q *Queries) InsertHarness(ctx context.Context, arg InsertHarnessParams) er
 
 const listHarnesses = `-- name: ListHarnesses :many
 SELECT harness FROM harnesses
-WHERE (CAST($1 AS TEXT) = '' OR owner = $1) AND (created_at, id) < ($2, CAST($3 AS TEXT))
-ORDER BY created_at DESC, id DESC LIMIT $4
+WHERE (CAST($1 AS TEXT) = '' OR owner = $1) AND id < $2
+ORDER BY id DESC LIMIT $3
 `
 
 type ListHarnessesParams struct {
-	Owner string
-	At    int64
-	ID    string
-	Count int32
+	Owner  string
+	Before string
+	Count  int32
 }
 
 func (q *Queries) ListHarnesses(ctx context.Context, arg ListHarnessesParams) ([]string, error) {
-	rows, err := q.query(ctx, q.listHarnessesStmt, listHarnesses,
-		arg.Owner,
-		arg.At,
-		arg.ID,
-		arg.Count,
-	)
+	rows, err := q.query(ctx, q.listHarnessesStmt, listHarnesses, arg.Owner, arg.Before, arg.Count)
 	if err != nil {
 		return nil, err
 	}

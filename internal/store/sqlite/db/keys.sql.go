@@ -64,18 +64,17 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
 
 const listKeys = `-- name: ListKeys :many
 SELECT id, hash, name, kind, subject, created_by, created_at, revoked_at, last_used_at FROM keys
-WHERE (created_at, id) < ($1, CAST($2 AS TEXT))
-ORDER BY created_at DESC, id DESC LIMIT $3
+WHERE id < $1
+ORDER BY id DESC LIMIT $2
 `
 
 type ListKeysParams struct {
-	At    int64
-	ID    string
-	Count int32
+	Before string
+	Count  int32
 }
 
 func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]Key, error) {
-	rows, err := q.query(ctx, q.listKeysStmt, listKeys, arg.At, arg.ID, arg.Count)
+	rows, err := q.query(ctx, q.listKeysStmt, listKeys, arg.Before, arg.Count)
 	if err != nil {
 		return nil, err
 	}

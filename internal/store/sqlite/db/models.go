@@ -32,6 +32,7 @@ type Build struct {
 	Snapshot    string
 	Progress    string
 	Spec        string
+	Place       int64
 }
 
 type Choice struct {

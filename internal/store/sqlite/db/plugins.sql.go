@@ -331,24 +331,18 @@ func (q *Queries) KeysOfPlugin(ctx context.Context, plugin sql.NullString) ([]st
 
 const listPlugins = `-- name: ListPlugins :many
 SELECT record FROM plugins
-WHERE (CAST($1 AS TEXT) = '' OR scope = $1) AND (created_at, id) < ($2, CAST($3 AS TEXT))
-ORDER BY created_at DESC, id DESC LIMIT $4
+WHERE (CAST($1 AS TEXT) = '' OR scope = $1) AND id < $2
+ORDER BY id DESC LIMIT $3
 `
 
 type ListPluginsParams struct {
-	Scope string
-	At    int64
-	ID    string
-	Count int32
+	Scope  string
+	Before string
+	Count  int32
 }
 
 func (q *Queries) ListPlugins(ctx context.Context, arg ListPluginsParams) ([]string, error) {
-	rows, err := q.query(ctx, q.listPluginsStmt, listPlugins,
-		arg.Scope,
-		arg.At,
-		arg.ID,
-		arg.Count,
-	)
+	rows, err := q.query(ctx, q.listPluginsStmt, listPlugins, arg.Scope, arg.Before, arg.Count)
 	if err != nil {
 		return nil, err
 	}

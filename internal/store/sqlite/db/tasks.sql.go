@@ -79,16 +79,15 @@ func (q *Queries) InsertTask(ctx context.Context, arg InsertTaskParams) error {
 
 const listQueuedTasks = `-- name: ListQueuedTasks :many
 SELECT record FROM tasks
-WHERE status = 'queued' AND (created_at, id) > ($1, CAST($2 AS TEXT))
-  AND (CAST($3 AS TEXT) = '' OR owner = $3)
-  AND (CAST($4 AS TEXT) = '' OR harness = $4)
-  AND (CAST($5 AS TEXT) = '' OR environment = $5)
-ORDER BY created_at, id LIMIT $6
+WHERE status = 'queued' AND id > $1
+  AND (CAST($2 AS TEXT) = '' OR owner = $2)
+  AND (CAST($3 AS TEXT) = '' OR harness = $3)
+  AND (CAST($4 AS TEXT) = '' OR environment = $4)
+ORDER BY id LIMIT $5
 `
 
 type ListQueuedTasksParams struct {
-	At          int64
-	ID          string
+	After       string
 	Owner       string
 	Harness     string
 	Environment string
@@ -97,8 +96,7 @@ type ListQueuedTasksParams struct {
 
 func (q *Queries) ListQueuedTasks(ctx context.Context, arg ListQueuedTasksParams) ([]string, error) {
 	rows, err := q.query(ctx, q.listQueuedTasksStmt, listQueuedTasks,
-		arg.At,
-		arg.ID,
+		arg.After,
 		arg.Owner,
 		arg.Harness,
 		arg.Environment,
@@ -127,19 +125,18 @@ func (q *Queries) ListQueuedTasks(ctx context.Context, arg ListQueuedTasksParams
 
 const listTasks = `-- name: ListTasks :many
 SELECT record FROM tasks
-WHERE (created_at, id) < ($1, CAST($2 AS TEXT))
-  AND (CAST($3 AS TEXT) = '' OR owner = $3)
-  AND (CAST($4 AS TEXT) = '' OR harness = $4)
-  AND (CAST($5 AS TEXT) = '' OR environment = $5)
-  AND (CAST($6 AS TEXT) = '' OR status = $6)
-  AND (CAST($7 AS BIGINT) IS NULL OR ended_at < $7)
-  AND (NOT CAST($8 AS BOOLEAN) OR NOT purged)
-ORDER BY created_at DESC, id DESC LIMIT $9
+WHERE id < $1
+  AND (CAST($2 AS TEXT) = '' OR owner = $2)
+  AND (CAST($3 AS TEXT) = '' OR harness = $3)
+  AND (CAST($4 AS TEXT) = '' OR environment = $4)
+  AND (CAST($5 AS TEXT) = '' OR status = $5)
+  AND (CAST($6 AS BIGINT) IS NULL OR ended_at < $6)
+  AND (NOT CAST($7 AS BOOLEAN) OR NOT purged)
+ORDER BY id DESC LIMIT $8
 `
 
 type ListTasksParams struct {
-	At          int64
-	ID          string
+	Before      string
 	Owner       string
 	Harness     string
 	Environment string
@@ -151,8 +148,7 @@ type ListTasksParams struct {
 
 func (q *Queries) ListTasks(ctx context.Context, arg ListTasksParams) ([]string, error) {
 	rows, err := q.query(ctx, q.listTasksStmt, listTasks,
-		arg.At,
-		arg.ID,
+		arg.Before,
 		arg.Owner,
 		arg.Harness,
 		arg.Environment,

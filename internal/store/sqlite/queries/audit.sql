@@ -3,10 +3,10 @@ INSERT INTO audit (id, at, actor, key_id, action, target, detail) VALUES ($1, $2
 
 -- name: ListAudit :many
 SELECT * FROM audit
-WHERE (at, id) < (sqlc.arg(at), CAST(sqlc.arg(id) AS TEXT))
-ORDER BY at DESC, id DESC LIMIT sqlc.arg(count);
+WHERE id < sqlc.arg(before)
+ORDER BY id DESC LIMIT sqlc.arg(count);
 
 -- name: ListAuditOf :many
 SELECT * FROM audit
-WHERE target = sqlc.arg(target) AND (at, id) < (sqlc.arg(at), CAST(sqlc.arg(id) AS TEXT))
-ORDER BY at DESC, id DESC LIMIT sqlc.arg(count);
+WHERE target = sqlc.arg(target) AND id < sqlc.arg(before)
+ORDER BY id DESC LIMIT sqlc.arg(count);

@@ -1,6 +1,7 @@
+-- It queues behind those that wait, also where a clock went back meanwhile.
 -- name: InsertBuild :exec
-INSERT INTO builds (environment, n, status, created_by, created_at, snapshot, progress, spec)
-VALUES ($1, $2, 'queued', $3, $4, $5, $6, $7);
+INSERT INTO builds (environment, n, status, created_by, created_at, snapshot, progress, spec, place)
+VALUES ($1, $2, 'queued', $3, $4, $5, $6, $7, (SELECT COALESCE(MAX(b.place), 0) + 1 FROM builds b WHERE b.status IN ('queued', 'running')));
 
 -- name: GetBuild :one
 SELECT * FROM builds WHERE environment = $1 AND n = $2;
@@ -23,7 +24,7 @@ SET status = 'running', worker = sqlc.arg(worker), lease_until = sqlc.arg(until)
 WHERE (environment, n) = (
     SELECT environment, n FROM builds
     WHERE status IN ('queued', 'running') AND (status = 'queued' OR lease_until <= sqlc.arg(now))
-    ORDER BY created_at, environment LIMIT 1)
+    ORDER BY place, environment LIMIT 1)
   AND status IN ('queued', 'running') AND (status = 'queued' OR lease_until <= sqlc.arg(now))
 RETURNING *;
 

@@ -7,13 +7,13 @@ SELECT * FROM environments WHERE id = $1;
 
 -- name: ListEnvironments :many
 SELECT * FROM environments
-WHERE (created_at, id) < (sqlc.arg(at), CAST(sqlc.arg(id) AS TEXT))
-ORDER BY created_at DESC, id DESC LIMIT sqlc.arg(count);
+WHERE id < sqlc.arg(before)
+ORDER BY id DESC LIMIT sqlc.arg(count);
 
 -- name: ListEnvironmentsOf :many
 SELECT * FROM environments
-WHERE owner = sqlc.arg(owner) AND (created_at, id) < (sqlc.arg(at), CAST(sqlc.arg(id) AS TEXT))
-ORDER BY created_at DESC, id DESC LIMIT sqlc.arg(count);
+WHERE owner = sqlc.arg(owner) AND id < sqlc.arg(before)
+ORDER BY id DESC LIMIT sqlc.arg(count);
 
 -- name: UpdateEnvironment :exec
 UPDATE environments SET name = $2, settings = $3, updated_at = $4 WHERE id = $1;

@@ -7,8 +7,8 @@ SELECT * FROM keys WHERE hash = $1;
 
 -- name: ListKeys :many
 SELECT * FROM keys
-WHERE (created_at, id) < (sqlc.arg(at), CAST(sqlc.arg(id) AS TEXT))
-ORDER BY created_at DESC, id DESC LIMIT sqlc.arg(count);
+WHERE id < sqlc.arg(before)
+ORDER BY id DESC LIMIT sqlc.arg(count);
 
 -- name: RevokeKey :one
 UPDATE keys SET revoked_at = COALESCE(revoked_at, sqlc.arg(now)) WHERE id = sqlc.arg(id) RETURNING *;

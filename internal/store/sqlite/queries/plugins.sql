@@ -6,8 +6,8 @@ SELECT record FROM plugins WHERE id = $1;
 
 -- name: ListPlugins :many
 SELECT record FROM plugins
-WHERE (CAST(sqlc.arg(scope) AS TEXT) = '' OR scope = sqlc.arg(scope)) AND (created_at, id) < (sqlc.arg(at), CAST(sqlc.arg(id) AS TEXT))
-ORDER BY created_at DESC, id DESC LIMIT sqlc.arg(count);
+WHERE (CAST(sqlc.arg(scope) AS TEXT) = '' OR scope = sqlc.arg(scope)) AND id < sqlc.arg(before)
+ORDER BY id DESC LIMIT sqlc.arg(count);
 
 -- name: UpdatePlugin :exec
 UPDATE plugins SET name = $2, record = $3 WHERE id = $1;

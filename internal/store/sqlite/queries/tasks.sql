@@ -16,22 +16,22 @@ UPDATE tasks SET owner = $2, harness = $3, environment = $4, status = $5, ended_
 
 -- name: ListTasks :many
 SELECT record FROM tasks
-WHERE (created_at, id) < (sqlc.arg(at), CAST(sqlc.arg(id) AS TEXT))
+WHERE id < sqlc.arg(before)
   AND (CAST(sqlc.arg(owner) AS TEXT) = '' OR owner = sqlc.arg(owner))
   AND (CAST(sqlc.arg(harness) AS TEXT) = '' OR harness = sqlc.arg(harness))
   AND (CAST(sqlc.arg(environment) AS TEXT) = '' OR environment = sqlc.arg(environment))
   AND (CAST(sqlc.arg(status) AS TEXT) = '' OR status = sqlc.arg(status))
   AND (CAST(sqlc.narg(ended_before) AS BIGINT) IS NULL OR ended_at < sqlc.narg(ended_before))
   AND (NOT CAST(sqlc.arg(not_purged) AS BOOLEAN) OR NOT purged)
-ORDER BY created_at DESC, id DESC LIMIT sqlc.arg(count);
+ORDER BY id DESC LIMIT sqlc.arg(count);
 
 -- name: ListQueuedTasks :many
 SELECT record FROM tasks
-WHERE status = 'queued' AND (created_at, id) > (sqlc.arg(at), CAST(sqlc.arg(id) AS TEXT))
+WHERE status = 'queued' AND id > sqlc.arg(after)
   AND (CAST(sqlc.arg(owner) AS TEXT) = '' OR owner = sqlc.arg(owner))
   AND (CAST(sqlc.arg(harness) AS TEXT) = '' OR harness = sqlc.arg(harness))
   AND (CAST(sqlc.arg(environment) AS TEXT) = '' OR environment = sqlc.arg(environment))
-ORDER BY created_at, id LIMIT sqlc.arg(count);
+ORDER BY id LIMIT sqlc.arg(count);
 
 -- name: UnfinishedTasks :many
 SELECT record FROM tasks WHERE status IN ('queued', 'running');
