@@ -115,12 +115,12 @@ func newEnvOn(t *testing.T, srv *enplacetest.Server, in enplace.CreateEnvironmen
 	if err != nil {
 		t.Fatal(err)
 	}
+	v := &env{T: t, srv: srv, Environment: e}
 	t.Cleanup(func() {
-		if err := srv.Client.DeleteEnvironment(context.Background(), e.ID); err != nil {
+		if err := srv.Client.DeleteEnvironment(context.Background(), v.ID); err != nil {
 			t.Error(err)
 		}
 	})
-	v := &env{T: t, srv: srv, Environment: e}
 	for path, content := range files {
 		v.put(path, content)
 	}

@@ -42,16 +42,11 @@ type Part struct {
 // have below it. A whiteout removes what the images of the parts have at its path, kept or not, and is spent; one of what they
 // do not have stays, and hides what is below the image in a stack.
 //
-// The same parts and dir give the same digest. ErrNotFound for a part that is not there, ErrTooManyParts, and the errors of
+// The same parts and dir give the same digest: one whole part that dir changes nothing of gives its own. ErrNotFound for a part that is not there, ErrTooManyParts, and the errors of
 // Verify and PackDir; the limits hold for all that the image shows, wherever it lies.
 func (s *Store) Compose(ctx context.Context, parts []Part, dir string, o DirOptions) (Info, error) {
 	c := &composer{store: s, devices: map[enplace.Digest]*device{}, nodes: map[string]*node{}, seen: map[string]bool{}}
 	defer c.close()
-	for _, p := range parts {
-		if err := c.addPart(ctx, p); err != nil {
-			return Info{}, fmt.Errorf("composing an image with parts of %s: %w", p.Image, err)
-		}
-	}
 	t := s.newTree(ctx)
 	over := map[string]*node{}
 	openOver := func(p string) (io.ReadCloser, error) {
@@ -64,6 +59,20 @@ func (s *Store) Compose(ctx context.Context, parts []Part, dir string, o DirOpti
 		}
 		defer w.close()
 		over, openOver = w.tree.nodes, w.open
+	}
+	if dir != "" && len(parts) == 1 && parts[0].Keep == nil {
+		same, err := s.unchanged(ctx, parts[0].Image, over)
+		if err != nil {
+			return Info{}, fmt.Errorf("composing an image: %w", err)
+		}
+		if same {
+			return s.Stat(parts[0].Image)
+		}
+	}
+	for _, p := range parts {
+		if err := c.addPart(ctx, p); err != nil {
+			return Info{}, fmt.Errorf("composing an image with parts of %s: %w", p.Image, err)
+		}
 	}
 	t.open = func(p string) (io.ReadCloser, error) {
 		if n := t.nodes[p]; n.device != nil {
@@ -78,6 +87,38 @@ func (s *Store) Compose(ctx context.Context, parts []Part, dir string, o DirOpti
 		return Info{}, fmt.Errorf("composing an image: %w: %d, and the most is %d", ErrTooManyParts, len(t.devices), maxReferred)
 	}
 	return s.write(t)
+}
+
+// unchanged tells whether the entries over an image are but folders that are in it just so.
+func (s *Store) unchanged(ctx context.Context, image enplace.Digest, over map[string]*node) (bool, error) {
+	for _, n := range over {
+		if !n.IsDir() || n.isOpaque() {
+			return false, nil
+		}
+	}
+	o, err := s.openVerified(ctx, image)
+	if err != nil {
+		return false, err
+	}
+	defer o.Close()
+	r, err := newReader(o)
+	if err != nil {
+		return false, err
+	}
+	for p, n := range over {
+		under, err := r.Lstat(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		st := under.Sys().(*Stat)
+		if n.mode != under.Mode() || n.stat.UID != st.UID || n.stat.GID != st.GID || !maps.EqualFunc(n.stat.Xattrs, st.Xattrs, bytes.Equal) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // composer gathers what the parts give. It has their images in use until it is closed, so that Collect removes none of them

@@ -271,6 +271,28 @@ func TestComposeOfNothing(t *testing.T) {
 	}
 }
 
+// A directory that has nothing but folders of a whole part gives that part itself, without reading it through.
+func TestComposeThatChangesNothing(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	base := pack(t, s, fstest.MapFS{"one/file": {Data: filled("one", 9000), Mode: 0o644}})
+	over := t.TempDir()
+	must(t, os.Chmod(over, 0o755))
+	must(t, os.MkdirAll(filepath.Join(over, "one"), 0o755))
+	if got := compose(t, s, over, image.Part{Image: base.Digest}); got != base {
+		t.Errorf("got %+v, want %+v", got, base)
+	}
+	for name, change := range map[string]func() error{
+		"mode":   func() error { return os.Chmod(filepath.Join(over, "one"), 0o700) },
+		"folder": func() error { return os.Mkdir(filepath.Join(over, "other"), 0o755) },
+	} {
+		must(t, change())
+		if got := compose(t, s, over, image.Part{Image: base.Digest}); got.Digest == base.Digest {
+			t.Errorf("%s: nothing has changed", name)
+		}
+	}
+}
+
 func TestPartsInConflict(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t)

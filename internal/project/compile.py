@@ -1,5 +1,6 @@
-# Compiles every module below some folders that has no bytecode yet, or bytecode that is judged by time: the times in an image
-# are all the same. argv is a folder that keeps bytecode by what was compiled, or nothing, and then those folders.
+# Compiles modules that have no bytecode yet, or bytecode that is judged by time: the times in an image are all the same. argv is a
+# folder that keeps bytecode by what was compiled, or nothing, and then the folders below which to compile; without any, the
+# folders are on standard input, with zero bytes between, and nothing below them is meant.
 import hashlib, importlib.util as util, os, sys
 from importlib._bootstrap_external import _code_to_hash_pyc
 
@@ -8,14 +9,21 @@ workers = min(len(os.sched_getaffinity(0)), 8)
 untimed = util.MAGIC_NUMBER + (1).to_bytes(4, "little")  # by hash, and never checked
 
 
-def sources():
+def walks():
     for top in sys.argv[2:]:
-        for folder, folders, files in os.walk(top):
-            if "__pycache__" in folders:
-                folders.remove("__pycache__")
-            for name in files:
-                if name.endswith(".py"):
-                    yield os.path.join(folder, name)
+        yield from os.walk(top)
+    if len(sys.argv) == 2:
+        for folder in sys.stdin.read().split("\0"):
+            yield folder, [], os.listdir(folder)
+
+
+def sources():
+    for folder, folders, files in walks():
+        if "__pycache__" in folders:
+            folders.remove("__pycache__")
+        for name in files:
+            if name.endswith(".py"):
+                yield os.path.join(folder, name)
 
 
 def usable(target):

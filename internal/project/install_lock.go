@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ type lockedPackage struct {
 	Name    string       `toml:"name"`
 	Version string       `toml:"version"`
 	Index   string       `toml:"index"`
+	Marker  string       `toml:"marker"` // when it is wanted at all; a resolution for one interpreter has none
 	Wheels  []lockedFile `toml:"wheels"`
 	Sdist   *lockedFile  `toml:"sdist"`
 }
@@ -60,6 +62,9 @@ func readLock(raw []byte, err error) (pythonLock, error) {
 	}
 	lock := pythonLock{}
 	for _, l := range doc.Packages {
+		if _, several := lock[l.Name]; several {
+			l.Marker = cmp.Or(l.Marker, "another")
+		}
 		lock[l.Name] = l
 	}
 	return lock, nil
@@ -110,21 +115,58 @@ func (l pythonLock) fromSource() []string {
 
 // hash gives the hash of the wheel that has one of the tags of the installed one, or of the source that it was built from.
 func (l lockedPackage) hash(tags []string) string {
-	for _, w := range l.Wheels {
-		name := w.Name
-		if name == "" {
-			name = w.URL[strings.LastIndex(w.URL, "/")+1:]
-		}
-		for _, t := range wheelTags(name) {
-			if slices.Contains(tags, t) {
-				return sha256Of(w)
-			}
-		}
+	if wheels := l.matching(tags); len(wheels) > 0 {
+		return sha256Of(wheels[0])
 	}
 	if l.Sdist != nil {
 		return sha256Of(*l.Sdist)
 	}
 	return ""
+}
+
+// matching gives the wheels that have one of the tags.
+func (l lockedPackage) matching(tags []string) (wheels []lockedFile) {
+	for _, w := range l.Wheels {
+		name := cmp.Or(w.Name, w.URL[strings.LastIndex(w.URL, "/")+1:])
+		if slices.ContainsFunc(wheelTags(name), func(t string) bool { return slices.Contains(tags, t) }) {
+			wheels = append(wheels, w)
+		}
+	}
+	return wheels
+}
+
+// wheels names what an installer chooses from: as long as it is the same, and so is the interpreter, so is the choice. Empty where
+// there are no wheels of an index, or one without a hash.
+func (l lockedPackage) wheels() string {
+	all := []string{l.Index}
+	for _, w := range l.Wheels {
+		hash := w.Hashes["sha256"]
+		if hash == "" || !strings.HasPrefix(w.URL, "http") {
+			return ""
+		}
+		all = append(all, hash)
+	}
+	if len(l.Wheels) == 0 {
+		return ""
+	}
+	slices.Sort(all[1:])
+	return string(enplace.DigestOf([]byte(strings.Join(all, " "))))
+}
+
+// wants reports whether a part is what installing by the lock would bring.
+func (l pythonLock) wants(part pythonPart) bool {
+	pkg, ok := l[part.Package.Name]
+	return ok && pkg.Marker == "" && pkg.Version == part.Package.Version && pkg.wheels() == part.Wheels
+}
+
+// agrees reports whether no package is in both with two versions.
+func (l pythonLock) agrees(other pythonLock) bool {
+	for name, pkg := range l {
+		if o, both := other[name]; both && o.Version != pkg.Version {
+			return false
+		}
+	}
+	return true
 }
 
 func sha256Of(f lockedFile) string {

@@ -17,6 +17,11 @@ type installation struct {
 	sh       *build.Shell
 	lock     pythonLock // what resolutions and locks gave so far
 	warnings []string
+
+	laid    []pythonPart // what lies there already, of what was laid below
+	done    pythonLock   // what the commands that succeeded were to install
+	later   pythonLock   // what the declared packages come to, where that is known before their turn
+	pipGone bool         // our pip was taken away
 }
 
 // rule installs what the project itself declares.
@@ -27,12 +32,7 @@ func (in *installation) rule(ctx context.Context) error {
 		if len(r.Unlocked) > 0 {
 			in.warnings = append(in.warnings, fmt.Sprintf("lock not in sync: uv.lock does not match pyproject.toml, so what it lacks was chosen anew: %s", strings.Join(r.Unlocked, ", ")))
 		}
-		if err := in.sh.Do(ctx, in.uv(in.sync("--no-install-project", "--no-install-workspace")...)); err != nil {
-			return err
-		}
-		lock, err := in.exported(ctx, in.sh)
-		maps.Copy(in.lock, lock)
-		return ignoreExit(err)
+		return in.locked(ctx)
 	case r.PoetryLock:
 		in.sh.Note("rule: poetry.lock, by poetry export and uv pip install")
 		return in.poetry(ctx)
@@ -40,6 +40,26 @@ func (in *installation) rule(ctx context.Context) error {
 		return in.loose(ctx)
 	}
 	return nil
+}
+
+// locked installs by uv.lock. Where that has to be completed first, what it comes to is only known afterwards.
+func (in *installation) locked(ctx context.Context) error {
+	lock, err := in.exported(ctx, in.sh)
+	if ignoreExit(err) != nil {
+		return err
+	}
+	if err := in.clear(ctx, lock); err != nil {
+		return err
+	}
+	if err := in.sh.Do(ctx, in.uv(in.sync("--no-install-project", "--no-install-workspace")...)); err != nil {
+		return err
+	}
+	if len(in.python.Unlocked) > 0 {
+		lock, err = in.exported(ctx, in.sh)
+	}
+	maps.Copy(in.lock, lock)
+	maps.Copy(in.done, lock)
+	return ignoreExit(err)
 }
 
 // sync gives the arguments of uv sync: by the lock as it is, unless it does not match the project.
@@ -113,49 +133,82 @@ func (in *installation) files(ctx context.Context, files []string) error {
 
 // declared installs the declared packages, over what the project's own files brought.
 func (in *installation) declared(ctx context.Context) error {
+	w, err := in.declaration()
+	if err != nil || w.stdin == "" {
+		return err
+	}
+	w.lock, in.later = in.later, nil
+	return in.install(ctx, w)
+}
+
+// ahead finds out what the declared packages will come to, so that they can stay where they lie while the project's own files have
+// their turn.
+func (in *installation) ahead(ctx context.Context) error {
+	w, err := in.declaration()
+	if err != nil || w.stdin == "" || len(in.laid) == 0 || !in.python.any() {
+		return err
+	}
+	in.later, err = in.resolve(ctx, in.sh, w.stdin, w.resolve...)
+	return ignoreExit(err)
+}
+
+func (in *installation) declaration() (wanted, error) {
 	var names []string
 	for _, entry := range in.run.Spec.Packages.Pip {
 		pkg, err := enplace.ParsePackage(enplace.Pip, entry)
 		if err != nil {
-			return err
+			return wanted{}, err
 		}
 		names = append(names, pkg.String())
 	}
 	if len(names) == 0 {
-		return nil
+		return wanted{}, nil
 	}
-	return in.install(ctx, wanted{
+	return wanted{
 		install: append([]string{"pip", "install", "--no-config", "--"}, names...),
 		resolve: []string{"--no-config", "-"}, stdin: strings.Join(names, "\n") + "\n",
-	})
+	}, nil
 }
 
 // wanted is one installation: uv's arguments, and those of the resolution before it.
 type wanted struct {
 	install, resolve []string
-	stdin            string // of the resolution
+	stdin            string     // of the resolution
+	lock             pythonLock // its result, where it is known
 }
 
 // install runs uv once it is known what will come: what is too large is refused before it is fetched, and what has to be
 // compiled is named before that takes its time.
 func (in *installation) install(ctx context.Context, w wanted) error {
-	lock := pythonLock{}
-	if !in.python.InPlace { // a lock cannot name folders of the tree
+	lock := w.lock
+	if lock == nil && !in.python.InPlace { // a lock cannot name folders of the tree
 		var err error
 		if lock, err = in.resolve(ctx, in.sh, w.stdin, w.resolve...); ignoreExit(err) != nil {
 			return err
 		}
-		if err := lock.tooLarge(); err != nil {
-			return err
-		}
-		maps.Copy(in.lock, lock)
+	}
+	if err := lock.tooLarge(); err != nil {
+		return err
+	}
+	maps.Copy(in.lock, lock)
+	if err := in.clear(ctx, lock); err != nil {
+		return err
 	}
 	source := lock.fromSource()
 	if len(source) > 0 {
 		in.sh.Note("no wheel for Python %s, so built from source: %s", in.pythonVersion(), strings.Join(source, ", "))
 	}
 	err := in.sh.Do(ctx, in.uv(w.install...))
-	if err != nil && build.IsExit(err) && len(source) > 0 {
+	if err == nil {
+		maps.Copy(in.done, lock)
+	}
+	if !build.IsExit(err) {
+		return err
+	}
+	if err := in.unlay(ctx, nil); err != nil {
+		return err
+	}
+	if len(source) > 0 {
 		return in.sourceFailed(ctx, source, err)
 	}
 	return err

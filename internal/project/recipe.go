@@ -15,7 +15,7 @@ import (
 )
 
 // recipeVersion is part of every layer's key: raise it when a step gives another result for the same input.
-const recipeVersion = 6
+const recipeVersion = 7
 
 // cacheDir is where a build finds the downloads of earlier builds of the same environment. Environments never share one: an
 // install script of one could poison another's.
@@ -33,14 +33,16 @@ type plan struct {
 	tree []enplace.TreeEntry
 	has  map[string]enplace.TreeEntry
 
-	apt     enplace.ManifestImage   // no digest without apt packages
-	files   []enplace.ManifestImage // the tree: one image, or one and a difference
-	layers  []enplace.ManifestImage // python, npm, project
-	python  pythonRule
-	npm     npmRule
-	venv    bool
-	modules bool
-	caches  []string // folders of /env/<slug>/.cache
+	apt    enplace.ManifestImage   // no digest without apt packages
+	files  []enplace.ManifestImage // the tree: one image, or one and a difference
+	layers []enplace.ManifestImage // python, npm, project
+	python pythonRule
+	npm    npmRule
+	venv   bool
+	// emptyVenv is the image of the virtual environment before anything is installed into it.
+	emptyVenv enplace.Digest
+	modules   bool
+	caches    []string // folders of /env/<slug>/.cache
 
 	manifest enplace.Manifest
 }

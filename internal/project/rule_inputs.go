@@ -1,6 +1,7 @@
 package project
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -62,6 +63,7 @@ func (p *plan) pythonInputs(ctx context.Context, doc pyproject, r *pythonRule) e
 			return err
 		}
 		r.input(p, f)
+		r.NoBinary = r.NoBinary || bytes.Contains(raw, []byte("no-binary"))
 		switch path.Ext(f) {
 		case ".lock":
 			r.InPlace = r.InPlace || lockPointsIntoTree(string(raw))
@@ -107,6 +109,7 @@ func (p *plan) requirementInputs(ctx context.Context, r *pythonRule) error {
 		}
 		r.input(p, f)
 		r.GitVersion = r.GitVersion || gitVersion.Match(raw)
+		r.NoBinary = r.NoBinary || bytes.Contains(raw, []byte("no-binary"))
 		more, local := requirementRefs(f, string(raw))
 		queue, r.InPlace = append(queue, more...), r.InPlace || local
 	}

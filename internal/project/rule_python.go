@@ -27,6 +27,7 @@ type pythonRule struct {
 	Requires     string   `json:"requires,omitempty"`     // requires-python
 	GitVersion   bool     `json:"git_version,omitempty"`  // its version is asked of git
 	InPlace      bool     `json:"in_place,omitempty"`     // something is installed from a folder of the tree
+	NoBinary     bool     `json:"-"`                      // wheels are not to be used, for some package
 	Notes        []string `json:"-"`
 
 	// Inputs are the digests of every file that the dependencies depend on; the whole snapshot when one of them points into

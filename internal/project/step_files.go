@@ -32,6 +32,9 @@ func (p *plan) stepFiles(ctx context.Context) (build.Outcome, error) {
 }
 
 func (p *plan) installProject(ctx context.Context, sh *build.Shell) (any, error) {
+	if err := p.settleCache(ctx, sh); err != nil {
+		return nil, err
+	}
 	args := []string{"pip", "install", "."}
 	switch {
 	case p.python.UVLock:
@@ -58,10 +61,11 @@ func (p *plan) installProject(ctx context.Context, sh *build.Shell) (any, error)
 		}
 		warnings = append(warnings, fmt.Sprintf("the project itself could not be installed, only its dependencies are there (%v); set PYTHONPATH to %s in tasks that import it", err, path))
 	}
-	if err := p.finishPython(ctx, sh); err != nil {
+	got, err := p.finishPython(ctx, sh, nil)
+	if err != nil {
 		return nil, err
 	}
-	return p.inspectPython(ctx, sh, p.locked(), warnings)
+	return p.foundPython(ctx, sh, p.locked(), got, warnings)
 }
 
 // locked gives the packages that the Python step installed, so that their hashes are not looked up again.

@@ -2,7 +2,6 @@ package project
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -33,16 +32,24 @@ func (p *plan) stepPython(ctx context.Context) (build.Outcome, error) {
 		return build.Skipped, nil
 	}
 	p.venv = true
+	if p.emptyVenv, err = p.layVenv(ctx); err != nil {
+		return "", err
+	}
+	r := &reuse{plan: p}
 	var found pythonFindings
 	res, outcome, err := p.run.Layer(ctx, build.Layer{
 		Key: p.key(enplace.StepPython, map[string]any{
 			"rule": rule, "pip": spec.Packages.Pip, "python": spec.PythonVersion, "index": p.pipIndex(), "base_python": p.base.Python,
+			"venv": p.emptyVenv,
 		}),
-		Spec: p.spec(true, true), Capture: p.root, Exclude: p.pythonLeavesOut(),
-		Run: func(ctx context.Context, sh *build.Shell) (any, error) { return p.installPython(ctx, sh) },
+		Spec: p.spec(true, true), Capture: p.root, Below: r.below, Exclude: p.pythonLeavesOut(),
+		Run: func(ctx context.Context, sh *build.Shell) (any, error) { return p.installPython(ctx, sh, r) },
 	}, &found)
 	if err != nil {
 		return "", err
+	}
+	if outcome == build.Ran {
+		r.leave(ctx, res.Image, found)
 	}
 	p.layer(enplace.StepPython, res.Image, res.Bytes)
 	p.keepPython(found)
@@ -71,13 +78,14 @@ func onlyInstalled(dirs ...string) func(string) bool {
 // pythonLeavesOut is what the Python step does not keep. A package installed in place, from the tree, needs what its build
 // left there.
 func (p *plan) pythonLeavesOut() func(string) bool {
-	if !p.python.InPlace {
-		return onlyInstalled(".venv", ".python", ".cache")
+	leftOut := onlyInstalled(".venv", ".python", ".cache")
+	if p.python.InPlace {
+		leftOut = func(path string) bool {
+			top, _, _ := strings.Cut(path, "/")
+			return top == "build" || top == "node_modules"
+		}
 	}
-	return func(path string) bool {
-		top, _, _ := strings.Cut(path, "/")
-		return top == "build" || top == "node_modules"
-	}
+	return func(path string) bool { return path == uvLockFile || leftOut(path) }
 }
 
 func (p *plan) pipIndex() string {
@@ -114,57 +122,34 @@ func (p *plan) uv(args ...string) build.Cmd {
 // python3 is the interpreter of the environment being built.
 func (p *plan) python3() string { return p.root + "/.venv/bin/python" }
 
-func (p *plan) installPython(ctx context.Context, sh *build.Shell) (any, error) {
-	python, err := p.interpreter(ctx, sh)
-	if err != nil {
+// installPython fills the virtual environment that lies below, with what was laid into it already.
+func (p *plan) installPython(ctx context.Context, sh *build.Shell, r *reuse) (any, error) {
+	if err := p.settleCache(ctx, sh); err != nil {
 		return nil, err
 	}
-	if err := sh.Do(ctx, p.uv("venv", "--no-project", "--no-config", "--python", python, p.root+"/.venv")); err != nil {
+	in := &installation{plan: p, sh: sh, lock: pythonLock{}, done: pythonLock{}, laid: r.laid}
+	if err := in.ahead(ctx); err != nil {
 		return nil, err
 	}
-	in := &installation{plan: p, sh: sh, lock: pythonLock{}}
 	if err := in.rule(ctx); err != nil {
 		return nil, err
 	}
 	if err := in.declared(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.finishPython(ctx, sh); err != nil {
-		return nil, err
+	if in.pipGone {
+		if err := p.placePip(ctx, sh); err != nil {
+			return nil, err
+		}
 	}
 	lost, err := leftAtHome(ctx, sh)
 	if err != nil {
 		return nil, err
 	}
-	return p.inspectPython(ctx, sh, in.lock, append(in.warnings, lost...))
-}
-
-// interpreter gives the Python that the environment asks for: the base's when it will do, else one of uv's managed ones,
-// installed into the version.
-func (p *plan) interpreter(ctx context.Context, sh *build.Shell) (string, error) {
-	want := p.run.Spec.PythonVersion
-	if want == "" || want == p.base.Python || strings.HasPrefix(p.base.Python, want+".") {
-		if want != "" || p.python.Requires == "" || p.baseFits(ctx, sh) {
-			return "/usr/bin/python3", nil
-		}
-		want = p.python.Requires
-		sh.Note("requires-python is %s, which the base's Python %s is not", want, p.base.Python)
+	got, err := p.finishPython(ctx, sh, in.laid)
+	if err != nil {
+		return nil, err
 	}
-	if err := sh.Do(ctx, p.uv("python", "install", "--no-bin", want)); err != nil {
-		if !build.IsExit(err) {
-			return "", err
-		}
-		return "", &enplace.Failure{Reason: enplace.ReasonExit, Message: fmt.Sprintf("Python %s could not be installed; the log has uv's reason", want), Fixes: []string{
-			"leave python_version out to use the base's Python " + p.base.Python,
-			"if this site does not reach the default download place, set a mirror on the server: enplace serve --python-mirror URL",
-		}}
-	}
-	out, err := sh.Output(ctx, p.uv("python", "find", "--managed-python", "--no-project", want))
-	return strings.TrimSpace(string(out)), err
-}
-
-// baseFits asks uv whether the base's Python meets requires-python.
-func (p *plan) baseFits(ctx context.Context, sh *build.Shell) bool {
-	_, err := sh.Output(ctx, p.uv("python", "find", "--system", "--no-project", "--no-python-downloads", p.python.Requires))
-	return err == nil
+	r.took(sh, in, got)
+	return p.foundPython(ctx, sh, in.lock, got, append(in.warnings, lost...))
 }
