@@ -48,6 +48,8 @@ func (p Place) Env(ask bool) []string {
 		"MISE_NPM_PACKAGE_MANAGER=npm",
 		// What these would put into the home folder belongs to the tools.
 		"MISE_CARGO_HOME=" + enplace.ToolsDir + "/cargo", "MISE_RUSTUP_HOME=" + enplace.ToolsDir + "/rustup", "UV_PYTHON_INSTALL_DIR=" + Own + "/python",
+		// npm waits for whoever holds the pipe that it gives to a script; without one a script's daemon holds up nothing.
+		"npm_config_foreground_scripts=true",
 		"npm_config_cache=" + Caches + "/npm", "UV_CACHE_DIR=" + Caches + "/uv", "PIP_CACHE_DIR=" + Caches + "/pip",
 		"GOMODCACHE=" + Caches + "/go-mod", "GOCACHE=" + Caches + "/go",
 	}

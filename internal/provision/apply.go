@@ -40,7 +40,7 @@ func Verify(ctx context.Context, box Box, job Job) (Result, error) {
 		return p.result(), err
 	}
 	for _, it := range p.items {
-		p.verified(it, lacks[it])
+		p.judge(it, lacks[it])
 	}
 	err = p.index(ctx)
 	return p.result(), err
@@ -105,8 +105,8 @@ func (it *item) keep() {
 	it.spent = time.Duration(it.have.ElapsedMS) * time.Millisecond
 }
 
-// verified says how an item stands that lacks these.
-func (p *pass) verified(it *item, lacks []string) {
+// judge says how an item stands that lacks these.
+func (p *pass) judge(it *item, lacks []string) {
 	status := enplace.ItemPending
 	switch {
 	case it.have == nil:
@@ -198,7 +198,9 @@ func (p *pass) runtimes(ctx context.Context, it *item) error {
 	if !slices.ContainsFunc(it.tools, func(t *tool) bool { return mise.Runtime(t.name) }) {
 		return nil
 	}
-	if err := p.begin(ctx, it); err != nil {
+	p.note("installing the runtimes of %s of %s", it.Key, it.Scope)
+	begun, err := p.begin(ctx, it)
+	if err != nil || !begun {
 		return err
 	}
 	return p.install(ctx, it, true)
@@ -206,14 +208,17 @@ func (p *pass) runtimes(ctx context.Context, it *item) error {
 
 // rest installs the other tools of an item, and runs its script when they are all there.
 func (p *pass) rest(ctx context.Context, it *item) error {
-	if it.now.Status == enplace.ItemPending {
-		if err := p.begin(ctx, it); err != nil {
-			return err
-		}
+	if it.now.Status == enplace.ItemFailed {
+		return nil
+	}
+	p.note("installing %s of %s", it.Key, it.Scope)
+	begun, err := p.begin(ctx, it)
+	if err != nil || !begun {
+		return err
 	}
 	// A script of an item before this one may have removed the runtimes, so those that are not there come along.
-	for _, first := range []bool{true, false} {
-		if err := p.install(ctx, it, first); err != nil {
+	for _, runtimes := range []bool{true, false} {
+		if err := p.install(ctx, it, runtimes); err != nil {
 			return err
 		}
 	}
@@ -222,27 +227,36 @@ func (p *pass) rest(ctx context.Context, it *item) error {
 			return err
 		}
 	}
-	status := enplace.ItemInstalled
 	if it.now.Error != "" {
-		status = enplace.ItemFailed
-		p.note("%s of %s failed: %s", it.Key, it.Scope, it.now.Error)
+		p.failed(it)
+		return nil
 	}
-	p.report(it, status)
+	p.report(it, enplace.ItemInstalled)
 	return nil
 }
 
-// begin records that an item is being installed, before anything of it is done, and puts its files in place.
-func (p *pass) begin(ctx context.Context, it *item) error {
-	p.note("installing %s of %s", it.Key, it.Scope)
+// begin records that an item is being installed, before anything of it is done, and puts its files in place: again for each
+// part, because a script may have removed them.
+func (p *pass) begin(ctx context.Context, it *item) (begun bool, err error) {
 	p.report(it, enplace.ItemInstalling)
 	e, err := p.lay(ctx, it)
-	if err == nil && !e.ok() {
-		it.fail(&failure{"its files could not be written: " + lastLine(e), e.printed})
+	if err != nil {
+		return false, err
 	}
-	if err == nil && it.dirty {
+	if !e.ok() {
+		it.fail(&failure{"its files could not be written: " + lastLine(e), e.printed})
+		p.failed(it)
+		return false, nil
+	}
+	if it.dirty {
 		err = p.read(ctx, it)
 	}
-	return err
+	return err == nil, err
+}
+
+func (p *pass) failed(it *item) {
+	p.note("%s of %s failed: %s", it.Key, it.Scope, it.now.Error)
+	p.report(it, enplace.ItemFailed)
 }
 
 // aptConf is for bases that do not have it themselves: whoever holds the lock is waited for, and nothing is asked.

