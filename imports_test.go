@@ -49,7 +49,7 @@ var rules = map[string]rule{
 	"internal/task": {why: "harnesses and tasks",
 		ours: ". access audit base blob build command durable image redact sandbox source store transcript watch", others: "golang.org/x/sys"},
 	"internal/computer": {why: "durable computers: sets on them, commands, failures and retries",
-		ours: ". access audit base command provision redact sandbox store transcript watch"},
+		ours: ". access audit command provision redact sandbox store transcript watch"},
 	"internal/toolchain": {why: "what is declared: people, plugins, items, sets, bundles, the keychain",
 		ours: ". access audit base blob clone plugin provision redact sandbox seal source store transcript treefs watch"},
 	"internal/access":  {why: "who may do what; keys are records, and their making is recorded", ours: ". audit store"},
@@ -100,7 +100,9 @@ var rules = map[string]rule{
 	"internal/sandbox/sandboxtest/probe": {why: "runs inside a sandbox under test", others: "golang.org/x/sys"},
 	"internal/store/storetest":           {why: "the contract's suite", ours: ". store", others: "github.com/google/go-cmp"},
 	"internal/blob/blobtest":             {why: "the contract's suite", ours: ". blob"},
-	"internal/base/basetest":             {why: "gives tests the real base", ours: ". base image", others: "golang.org/x/sys"},
+	"internal/toolchain/toolchaintest": {why: "gives tests the service with everything real below it",
+		ours: ". audit base base/basetest blob/dir clone egress sandbox sandbox/oci sandbox/sandboxtest seal store/sqlite toolchain"},
+	"internal/base/basetest": {why: "gives tests the real base", ours: ". base image", others: "golang.org/x/sys"},
 }
 
 const module = "enplace"

@@ -234,7 +234,7 @@ func (a *app) toolchains(o serveOptions, blobs *dir.Store, git *clone.Cloner, sc
 		LogDir: filepath.Join(a.data, "logs", "sets"), Scratch: scratch, Limits: o.buildLimits, SyncEvery: o.syncEvery,
 	})
 	a.computers = computer.New(computer.Config{
-		Store: a.store, Toolchain: a.toolchain, Runtime: a.runtime, Base: a.baseNow, Audit: trail, Logger: a.log, Now: time.Now,
+		Store: a.store, Toolchain: a.toolchain, Runtime: a.runtime, Audit: trail, Logger: a.log, Now: time.Now,
 		LogDir: filepath.Join(a.data, "logs", "computers"), Limits: o.computerLimits, Idle: o.idle, Retry: o.retry, MaxRunning: o.maxComputers,
 	})
 	return nil

@@ -16,40 +16,75 @@ import (
 	"enplace/internal/transcript"
 )
 
-// maxErrors bounds the error log of a computer.
-const maxErrors = 500
-
 // job is a set being brought onto a computer.
 type job struct {
-	done chan struct{} // closed at its end
-	err  error         // why the set could not be tried at all; read after done
-
-	changed chan struct{} // holds one after a change, for those who show progress
-	item    enplace.InstalledItem
+	chain  enplace.Chain
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed at its end
+	err    error         // why the set could not be tried to the end; read after done
+	item   enplace.InstalledItem
 }
 
-// apply has a set brought onto the computer, unless that is under way already, and gives the job to wait for.
+// retry is a failed set that is to be tried again.
+type retry struct {
+	set store.SetRecord
+	at  time.Time
+}
+
+var errReplaced = errors.New("the definitions changed meanwhile")
+
+// apply has a set brought onto the computer, unless that is under way already, and gives the job to wait for. What is under way
+// for the same chain is out of date: it ends, lest a script that hangs hold up the one that mends it.
 func (m *machine) apply(set store.SetRecord) *job {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if j := m.jobs[set.Hash]; j != nil {
 		return j
 	}
-	j := &job{done: make(chan struct{}), changed: make(chan struct{}, 1)}
-	m.jobs[set.Hash] = j
-	delete(m.retries, set.Hash)
-	m.s.done.Go(func() {
-		j.err = m.run(m.s.ctx, set, j)
-		if j.err != nil && m.s.ctx.Err() == nil {
-			m.s.cfg.Logger.Error("installing a set", "computer", m.id, "set", set.Hash, "err", j.err)
+	ctx, cancel := context.WithCancelCause(m.s.ctx)
+	j := &job{chain: set.Chain, cancel: cancel, done: make(chan struct{})}
+	for _, other := range m.jobs {
+		if slices.Equal(other.chain, set.Chain) {
+			other.cancel(errReplaced)
 		}
-		m.mu.Lock()
-		delete(m.jobs, set.Hash)
-		m.mu.Unlock()
-		close(j.done)
+	}
+	for hash, r := range m.retries {
+		if hash == set.Hash || slices.Equal(r.set.Chain, set.Chain) {
+			delete(m.retries, hash)
+		}
+	}
+	if m.resetting {
+		cancel(errReset)
+	}
+	m.jobs[set.Hash] = j
+	begun := m.s.spawn(func() {
+		m.end(set.Hash, j, m.run(ctx, set, j))
 	})
+	if !begun {
+		delete(m.jobs, set.Hash)
+		j.err = errClosing
+		cancel(errClosing)
+		close(j.done)
+	}
 	return j
 }
+
+// end ends a job.
+func (m *machine) end(hash string, j *job, err error) {
+	if err != nil && !slices.ContainsFunc([]error{errReplaced, errReset, errClosing, sandbox.ErrStopped}, func(known error) bool { return errors.Is(err, known) }) {
+		m.s.cfg.Logger.Error("installing a set", "computer", m.id, "set", hash, "err", err)
+	}
+	m.mu.Lock()
+	j.err = err
+	delete(m.jobs, hash)
+	m.mu.Unlock()
+	j.cancel(nil)
+	close(j.done)
+	m.s.hub.Notify(m.topic(hash))
+}
+
+// topic is what those wait for who wait for a set on this computer.
+func (m *machine) topic(hash string) string { return m.id + " " + hash }
 
 // run installs a set: one at a time on a computer, so that two conversations never install over each other.
 func (m *machine) run(ctx context.Context, set store.SetRecord, j *job) error {
@@ -64,34 +99,59 @@ func (m *machine) run(ctx context.Context, set store.SetRecord, j *job) error {
 		return err
 	}
 	defer leave()
-	rec, err := m.s.cfg.Store.Computer(ctx, m.id)
+	rec, err := m.record(ctx)
 	if err != nil {
-		return unknown(err, m.id)
+		return err
 	}
-	log, err := transcript.Create(m.s.logPath(m.id, set.Hash), enplace.MaxLogBytes, m.s.cfg.Toolchain.Redactor().Lines())
+	home, err := m.s.cfg.Toolchain.SetOf(ctx, m.conversation(rec.Home))
 	if err != nil {
-		return fmt.Errorf("opening the log of an installation: %w", err)
+		return err
+	}
+	log, err := m.s.openLog(m.id, set.Hash)
+	if err != nil {
+		return err
 	}
 	defer log.Close()
 	out := log.Stream()
 	defer out.Close()
 	work := provision.Job{
-		Set: set.Set, Have: have(rec, set), Versions: versions(set.Bundle), Timeout: m.s.cfg.ItemLimit, Log: out, Redact: m.redact,
-		Default: slices.Equal(rec.Home, set.Chain), Progress: func(i enplace.InstalledItem) { m.progress(ctx, set.Hash, i, j) },
+		Set: set.Set, Have: have(rec, set), Timeout: m.s.cfg.ItemLimit, Log: out, Redact: m.redact,
+		Default: home.Hash == set.Hash, Progress: func(i enplace.InstalledItem) { m.progress(ctx, set.Hash, i, j) },
 	}
-	restored := rec.Bundle != "" && rec.Bundle == set.Bundle.Image && !applied(rec, set.Hash)
-	res, err := m.bring(ctx, box, work, restored)
+	if set.Bundle.Status == enplace.BundleReady { // computers that install directly agree with it
+		work.Versions = provision.Versions(set.Bundle.Items)
+	}
+	restored := rec.Bundle != "" && rec.Bundle == set.Bundle.Image && find(rec, set.Hash).AppliedAt == nil
+	res, err := bring(ctx, box, work, restored)
 	if err != nil {
 		return err
 	}
-	return m.record(ctx, set, res)
+	dropped, err := m.finish(ctx, set, res)
+	if err != nil {
+		return err
+	}
+	return m.forget(ctx, box, dropped)
+}
+
+// conversation is the one that reads a chain on this computer.
+func (m *machine) conversation(chain enplace.Chain) enplace.Conversation {
+	if room := roomOf(m.id); room != "" {
+		return enplace.Conversation{Kind: enplace.ConversationRoom, Room: room}
+	}
+	conv := enplace.Conversation{Kind: enplace.ConversationDirect, Person: enplace.Scope(m.id).Person()}
+	for _, scope := range chain {
+		if team := scope.Team(); team != "" {
+			conv.Team = team
+		}
+	}
+	return conv
 }
 
 // bring verifies what a bundle brought, and installs what is not there.
-func (m *machine) bring(ctx context.Context, box sandbox.Sandbox, work provision.Job, restored bool) (provision.Result, error) {
+func bring(ctx context.Context, box sandbox.Sandbox, work provision.Job, restored bool) (provision.Result, error) {
 	if restored {
 		res, err := provision.Verify(ctx, box, work)
-		if err != nil || allInstalled(res.Items) {
+		if err != nil || !slices.ContainsFunc(res.Items, notInstalled) {
 			return res, err
 		}
 		work.Have = res.Items
@@ -99,51 +159,7 @@ func (m *machine) bring(ctx context.Context, box sandbox.Sandbox, work provision
 	return provision.Apply(ctx, box, work)
 }
 
-func allInstalled(items []enplace.InstalledItem) bool {
-	return !slices.ContainsFunc(items, func(i enplace.InstalledItem) bool { return i.Status != enplace.ItemInstalled })
-}
-
-// have gives how the items of a set stand on the computer, also as other sets of it left them: what one set installed by the
-// same definition, another one need not.
-func have(rec store.ComputerRecord, set store.SetRecord) []enplace.InstalledItem {
-	var all []enplace.InstalledItem
-	for _, item := range set.Items {
-		definition := item.Hash()
-		var best *enplace.InstalledItem
-		for _, c := range rec.Sets {
-			for _, i := range c.Items {
-				same := i.Key == item.Key && i.Scope == item.Scope
-				if same && (c.Hash == set.Hash && best == nil || i.Status == enplace.ItemInstalled && i.Definition == definition) {
-					best = &i.InstalledItem
-				}
-			}
-		}
-		if best != nil {
-			all = append(all, *best)
-		}
-	}
-	return all
-}
-
-// versions gives the exact versions that the set's bundle has, so that computers that install directly agree with it.
-func versions(b enplace.Bundle) map[string]string {
-	all := map[string]string{}
-	if b.Status != enplace.BundleReady {
-		return all
-	}
-	for _, i := range b.Items {
-		for _, t := range i.Tools {
-			if t.Resolved != "" {
-				all[provision.VersionKey(i.Scope, i.Key, t.Name)] = t.Resolved
-			}
-		}
-	}
-	return all
-}
-
-func applied(rec store.ComputerRecord, hash string) bool {
-	return slices.ContainsFunc(rec.Sets, func(c enplace.ComputerSet) bool { return c.Hash == hash && c.AppliedAt != nil })
-}
+func notInstalled(i enplace.InstalledItem) bool { return i.Status != enplace.ItemInstalled }
 
 func (m *machine) redact(text string) string {
 	return string(m.s.cfg.Toolchain.Redactor().Bytes([]byte(text)))
@@ -152,76 +168,30 @@ func (m *machine) redact(text string) string {
 // progress records how an item stands before anything else is done to it: what was being installed when the server died is not
 // taken for installed.
 func (m *machine) progress(ctx context.Context, hash string, item enplace.InstalledItem, j *job) {
-	if _, err := m.s.cfg.Store.UpdateComputer(context.WithoutCancel(ctx), m.id, func(r *store.ComputerRecord) error {
-		c := setOf(r, hash)
-		put(c, enplace.ComputerItem{InstalledItem: item, Obtained: obtained(item, c)})
-		return nil
-	}); err != nil {
+	if _, err := m.update(ctx, func(r *store.ComputerRecord) { put(r, hash, item) }); err != nil {
 		m.s.cfg.Logger.Error("recording an installation", "computer", m.id, "set", hash, "item", item.Key, "err", err)
 	}
 	m.mu.Lock()
 	j.item = item
 	m.mu.Unlock()
-	select {
-	case j.changed <- struct{}{}:
-	default:
-	}
+	m.s.hub.Notify(m.topic(hash))
 }
 
-// setOf gives the record's entry of a set, made where there is none.
-func setOf(r *store.ComputerRecord, hash string) *enplace.ComputerSet {
-	i := slices.IndexFunc(r.Sets, func(c enplace.ComputerSet) bool { return c.Hash == hash })
-	if i < 0 {
-		r.Sets = append(r.Sets, enplace.ComputerSet{Hash: hash, Items: []enplace.ComputerItem{}})
-		i = len(r.Sets) - 1
-	}
-	return &r.Sets[i]
-}
-
-func put(c *enplace.ComputerSet, item enplace.ComputerItem) {
-	i := slices.IndexFunc(c.Items, func(have enplace.ComputerItem) bool { return have.Key == item.Key && have.Scope == item.Scope })
-	if i < 0 {
-		c.Items = append(c.Items, item)
-		return
-	}
-	c.Items[i] = item
-}
-
-// obtained says how the computer came to an item: what a bundle brought stays the bundle's until it is installed again.
-func obtained(item enplace.InstalledItem, c *enplace.ComputerSet) enplace.Obtained {
-	if item.Status == enplace.ItemInstalling {
-		return enplace.FromDirect
-	}
-	for _, have := range c.Items {
-		if have.Key == item.Key && have.Scope == item.Scope && have.Obtained != "" {
-			return have.Obtained
-		}
-	}
-	return enplace.FromDirect
-}
-
-// maxSets bounds the sets that a computer's record keeps: the oldest go.
-const maxSets = 20
-
-// record keeps how a set stands at the end of a pass, and when what failed is tried again.
-func (m *machine) record(ctx context.Context, set store.SetRecord, res provision.Result) error {
-	ctx = context.WithoutCancel(ctx)
+// finish keeps how a set stands at the end of a pass, and when what failed is tried again. It gives the sets that the record
+// knows no more.
+func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision.Result) (dropped []string, err error) {
 	now := m.s.cfg.Now().UTC()
-	failed := slices.DeleteFunc(slices.Clone(res.Items), func(i enplace.InstalledItem) bool { return i.Status == enplace.ItemInstalled })
-	var attempt int
-	_, err := m.s.cfg.Store.UpdateComputer(ctx, m.id, func(r *store.ComputerRecord) error {
-		c := setOf(r, set.Hash)
-		was := *c
-		c.Items = []enplace.ComputerItem{}
+	due := now.Add(m.s.cfg.Retry)
+	failed := slices.ContainsFunc(res.Items, notInstalled)
+	rec, err := m.update(ctx, func(r *store.ComputerRecord) {
 		for _, i := range res.Items {
-			c.Items = append(c.Items, enplace.ComputerItem{InstalledItem: i, Obtained: obtained(i, &was)})
+			put(r, set.Hash, i)
 		}
+		c := setOf(r, set.Hash)
 		c.Attempts++
-		attempt = c.Attempts
 		c.RetryAt, c.AppliedAt = nil, &now
-		if len(failed) > 0 {
-			at := now.Add(m.s.cfg.Retry)
-			c.RetryAt, c.AppliedAt = &at, nil
+		if failed {
+			c.RetryAt, c.AppliedAt = &due, nil
 		}
 		if r.Exports == nil {
 			r.Exports = map[string][]string{}
@@ -232,37 +202,45 @@ func (m *machine) record(ctx context.Context, set store.SetRecord, res provision
 				delete(r.Reported, reportKey(set.Hash, i))
 			}
 		}
-		dropOldSets(r, set.Hash)
-		return nil
+		dropped = dropOld(r, set.Hash)
 	})
 	if err != nil {
-		return unknown(err, m.id)
+		return nil, err
 	}
-	for _, i := range failed {
-		if err := m.s.cfg.Store.AppendComputerError(ctx, m.id, enplace.ComputerError{
-			At: now, Set: set.Hash, Key: i.Key, Scope: i.Scope, Error: i.Error, ErrorTail: i.ErrorTail, Attempt: attempt,
+	for _, i := range res.Items {
+		if i.Status == enplace.ItemInstalled {
+			continue
+		}
+		if err := m.s.cfg.Store.AppendComputerError(context.WithoutCancel(ctx), m.id, enplace.ComputerError{
+			At: now, Set: set.Hash, Key: i.Key, Scope: i.Scope, Error: i.Error, ErrorTail: i.ErrorTail, Attempt: find(rec, set.Hash).Attempts,
 		}, maxErrors); err != nil {
-			return unknown(err, m.id)
+			return nil, unknown(err, m.id)
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(failed) > 0 && m.box != nil {
-		m.retries[set.Hash] = retry{set, now.Add(m.s.cfg.Retry)}
+	if failed && m.box != nil {
+		m.retries[set.Hash] = retry{set, due}
+	}
+	return dropped, nil
+}
+
+// forget removes what is left of sets that the record knows no more: their logs, and their indexes inside.
+func (m *machine) forget(ctx context.Context, box sandbox.Sandbox, hashes []string) error {
+	for _, hash := range hashes {
+		if err := transcript.Remove(m.s.logPath(m.id, hash)); err != nil {
+			return fmt.Errorf("removing the log of a forgotten set: %w", err)
+		}
+		if err := provision.Forget(ctx, box, hash); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func dropOldSets(r *store.ComputerRecord, keep string) {
-	for len(r.Sets) > maxSets {
-		i := slices.IndexFunc(r.Sets, func(c enplace.ComputerSet) bool { return c.Hash != keep })
-		delete(r.Exports, r.Sets[i].Hash)
-		r.Sets = slices.Delete(r.Sets, i, i+1)
-	}
-}
-
-// retryDue tries again what failed and is due. A computer that was stopped meanwhile tries at its next use.
-func (m *machine) retryDue() {
+// retryDue tries again what failed and is due, as it is declared by now. A computer that was stopped meanwhile tries at its
+// next use.
+func (m *machine) retryDue(ctx context.Context) {
 	now := m.s.cfg.Now()
 	var due []store.SetRecord
 	m.mu.Lock()
@@ -273,52 +251,73 @@ func (m *machine) retryDue() {
 		}
 	}
 	m.mu.Unlock()
-	for _, set := range due {
+	for _, failed := range due {
+		set, err := m.s.use(ctx, m.conversation(failed.Chain))
+		if err != nil {
+			m.s.cfg.Logger.Error("trying a set again", "computer", m.id, "set", failed.Hash, "err", err)
+			continue
+		}
 		m.apply(set)
 	}
 }
 
-// await waits for a job, telling progress, until its end or the time is up; whether it ended is told.
-func (m *machine) await(ctx context.Context, j *job, most time.Duration, tell func(string) error) (ended bool, err error) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	for {
-		select {
-		case <-j.done:
-			return true, j.err
-		case <-timer.C:
-			return false, nil
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-j.changed:
-			m.mu.Lock()
-			item := j.item
-			m.mu.Unlock()
-			if tell != nil {
-				if err := tell(fmt.Sprintf("%s of %s: %s", item.Key, item.Scope, item.Status)); err != nil {
-					return false, err
-				}
+// retryNow tries a failed set again at once, where it is known to have failed since the computer runs.
+func (m *machine) retryNow(hash string) bool {
+	m.mu.Lock()
+	r, ok := m.retries[hash]
+	m.mu.Unlock()
+	if ok {
+		m.apply(r.set)
+	}
+	return ok
+}
+
+// await waits for a job, telling progress, until its end or the time is up; whether the set was tried to the end is told. The
+// error is the caller's: the end of ctx, or that of tell.
+func (m *machine) await(ctx context.Context, hash string, j *job, most time.Duration, tell func(string) error) (ended bool, err error) {
+	var told enplace.InstalledItem
+	err = m.s.hub.Until(ctx, m.topic(hash), most, func() (bool, error) {
+		m.mu.Lock()
+		item := j.item
+		m.mu.Unlock()
+		if tell != nil && (item.Key != told.Key || item.Scope != told.Scope || item.Status != told.Status) {
+			told = item
+			if err := tell(fmt.Sprintf("%s of %s: %s", item.Key, item.Scope, item.Status)); err != nil {
+				return false, err
 			}
 		}
-	}
+		select {
+		case <-j.done:
+			ended = j.err == nil
+			return true, nil
+		default:
+			return false, nil
+		}
+	})
+	return ended, err
 }
 
 // logPath is where the log of an installation is kept: of each set the last one's.
 func (s *Service) logPath(id, hash string) string {
-	return filepath.Join(s.cfg.LogDir, volumeOf(id)+"."+hash+".log")
+	return filepath.Join(s.cfg.LogDir, volumeOf(id), hash+".log")
 }
 
-// Log opens the log of the last installation of a set on a computer.
-func (s *Service) Log(ctx context.Context, c enplace.Caller, id, hash string) (*transcript.Reader, error) {
-	if _, err := s.Get(ctx, c, id); err != nil {
-		return nil, err
+func (s *Service) openLog(id, hash string) (*transcript.Writer, error) {
+	path := s.logPath(id, hash)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of a computer's logs: %w", err)
 	}
-	if enplace.Digest("sha256:"+hash).Hex() == "" {
-		return nil, enplace.Invalidf("%q is no hash of a set", enplace.Shown(hash, 80)).WithField("set")
+	log, err := transcript.Create(path, enplace.MaxLogBytes, s.cfg.Toolchain.Redactor().Lines())
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of an installation: %w", err)
 	}
-	r, err := transcript.Open(s.logPath(id, hash))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, enplace.NotFoundf("this set was not installed on %s", id)
+	return log, nil
+}
+
+// removeLogs removes the logs of a computer's installations.
+func (s *Service) removeLogs(volume string) error {
+	if err := os.RemoveAll(filepath.Join(s.cfg.LogDir, volume)); err != nil {
+		return fmt.Errorf("removing the logs of %s: %w", volume, err)
 	}
-	return r, err
+	return nil
 }

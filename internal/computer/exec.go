@@ -3,10 +3,10 @@ package computer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"enplace"
@@ -38,21 +38,15 @@ func (s *Service) Exec(ctx context.Context, c enplace.Caller, conversation strin
 	if _, err := command.New(in.ExecRequest, nil, enplace.HomeDir); err != nil { // before anything is installed for it
 		return enplace.ConversationResult{}, err
 	}
-	set, err := s.use(ctx, conv)
-	if err != nil {
+	u := use{conv: conv, live: in.Trigger == enplace.TriggerPerson && c.Kind != enplace.KeyAgent, deadline: timeout(in.ExecRequest)}
+	if each != nil {
+		u.tell = func(text string) error { return each(enplace.ConversationEvent{Progress: text}) }
+	}
+	if err := s.begin(ctx, &u); err != nil {
 		return enplace.ConversationResult{}, err
 	}
-	m := s.machine(conv.ComputerID())
-	box, leave, err := m.enter(ctx, set)
-	if err != nil {
-		return enplace.ConversationResult{}, err
-	}
-	defer leave()
-	rec, waiting, err := m.ready(ctx, c, conv, set, in, each)
-	if err != nil {
-		return enplace.ConversationResult{}, err
-	}
-	res, err := m.exec(ctx, box, rec, set, conv, in, each)
+	defer u.end()
+	res, err := u.exec(ctx, in, each)
 	if err != nil {
 		return enplace.ConversationResult{}, err
 	}
@@ -60,15 +54,59 @@ func (s *Service) Exec(ctx context.Context, c enplace.Caller, conversation strin
 	if res.Notice != "" {
 		out.Notices = append(out.Notices, enplace.Notice{Kind: enplace.NoticeCommand, Message: res.Notice})
 	}
-	if len(waiting) > 0 {
-		out.Notices = append(out.Notices, installing(waiting))
+	if len(u.waiting) > 0 {
+		out.Notices = append(out.Notices, installing(u.waiting))
 	}
-	failed, err := m.report(ctx, set)
+	failed, err := u.m.report(ctx, u.set.Hash)
 	if err != nil {
 		return enplace.ConversationResult{}, err
 	}
 	out.Notices = append(out.Notices, failed...)
 	return out, nil
+}
+
+func timeout(in enplace.ExecRequest) time.Duration {
+	if in.Timeout > 0 {
+		return time.Duration(in.Timeout) * time.Second
+	}
+	return enplace.DefaultExecTimeout
+}
+
+// use is a command or a connection of a conversation.
+type use struct {
+	conv     enplace.Conversation
+	live     bool               // a person waits for it
+	deadline time.Duration      // of it; a part is spent on waiting for the set
+	tell     func(string) error // of how far an installation is; may be nil
+
+	m       *machine
+	set     store.SetRecord
+	rec     store.ComputerRecord // with the set in place
+	box     sandbox.Sandbox
+	leave   func()
+	waiting []enplace.ComputerItem // items of the set that are not there yet
+}
+
+// begin has the computer run, with the set in place as far as that can be waited for.
+func (s *Service) begin(ctx context.Context, u *use) (err error) {
+	if u.set, err = s.use(ctx, u.conv); err != nil {
+		return err
+	}
+	u.m = s.machine(u.conv.ComputerID())
+	if u.box, u.leave, err = u.m.enter(ctx, u.set); err != nil {
+		return err
+	}
+	if err := u.ready(ctx); err != nil {
+		u.end()
+		return err
+	}
+	return nil
+}
+
+// end lets go of the computer.
+func (u *use) end() {
+	u.m.touch()
+	u.leave()
 }
 
 // use gives the set of a conversation with its bundle, and has the bundle built at first use.
@@ -83,115 +121,69 @@ func (s *Service) use(ctx context.Context, conv enplace.Conversation) (store.Set
 	return set, err
 }
 
-// ready has the set in place, as far as that can be waited for, and says which items are not there yet.
-func (m *machine) ready(ctx context.Context, c enplace.Caller, conv enplace.Conversation, set store.SetRecord, in enplace.ConversationExec, each func(enplace.ConversationEvent) error) (store.ComputerRecord, []enplace.ComputerItem, error) {
-	rec, err := m.s.cfg.Store.Computer(ctx, m.id)
-	if err != nil {
-		return rec, nil, unknown(err, m.id)
+// ready has the set in place, as far as that can be waited for. An installation that could not be tried at all holds up no
+// command: it is tried again with the next.
+func (u *use) ready(ctx context.Context) (err error) {
+	if u.rec, err = u.m.record(ctx); err != nil {
+		return err
 	}
-	share, err := m.due(ctx, c, conv, rec, set, in.Trigger)
+	share, err := u.due(ctx)
 	if err != nil || share == 0 {
-		return rec, nil, err
+		return err
 	}
-	var tell func(string) error
-	if each != nil {
-		tell = func(text string) error { return each(enplace.ConversationEvent{Progress: text}) }
-	}
-	ended, err := m.await(ctx, m.apply(set), timeout(in.ExecRequest)/time.Duration(share), tell)
+	ended, err := u.m.await(ctx, u.set.Hash, u.m.apply(u.set), u.deadline/time.Duration(share), u.tell)
 	if err != nil {
-		return rec, nil, err
+		return err
 	}
-	if rec, err = m.s.cfg.Store.Computer(ctx, m.id); err != nil {
-		return rec, nil, unknown(err, m.id)
+	if u.rec, err = u.m.record(ctx); err == nil && !ended {
+		u.waiting = missing(u.rec, u.set)
 	}
-	if ended {
-		return rec, nil, nil
-	}
-	return rec, missingItems(rec, set), nil
-}
-
-func timeout(in enplace.ExecRequest) time.Duration {
-	if in.Timeout > 0 {
-		return time.Duration(in.Timeout) * time.Second
-	}
-	return enplace.DefaultExecTimeout
+	return err
 }
 
 // due says which share of its deadline a command waits for an installation: none when the set is in place, or failed and is
-// not to be tried yet.
-func (m *machine) due(ctx context.Context, c enplace.Caller, conv enplace.Conversation, rec store.ComputerRecord, set store.SetRecord, trigger enplace.Trigger) (share int, err error) {
-	if len(set.Items) == 0 {
+// not to be tried yet. A set without items is brought onto a computer that had others, so that their tools are selected no more.
+func (u *use) due(ctx context.Context) (share int, err error) {
+	if len(u.set.Items) == 0 && len(u.rec.Sets) == 0 {
 		return 0, nil
 	}
-	i := slices.IndexFunc(rec.Sets, func(s enplace.ComputerSet) bool { return s.Hash == set.Hash })
-	if i < 0 || rec.Sets[i].Attempts == 0 {
-		return firstWait, nil
-	}
-	state := rec.Sets[i]
-	if state.AppliedAt != nil {
+	state := find(u.rec, u.set.Hash)
+	switch {
+	case state.AppliedAt != nil:
 		return 0, nil
-	}
-	if slices.ContainsFunc(state.Items, func(i enplace.ComputerItem) bool { return i.Status == enplace.ItemInterrupted }) {
+	case state.Attempts == 0, slices.ContainsFunc(state.Items, func(i enplace.ComputerItem) bool { return unsettled(i.Status) }):
 		return firstWait, nil
-	}
-	if state.RetryAt != nil && !m.s.cfg.Now().Before(*state.RetryAt) {
+	case state.RetryAt == nil, !u.m.s.cfg.Now().Before(*state.RetryAt):
 		return retryWait, nil
-	}
-	if trigger != enplace.TriggerPerson || c.Kind == enplace.KeyAgent { // an agent is nobody's word for a person
+	case !u.live:
 		return 0, nil
 	}
-	internal, err := m.s.cfg.Toolchain.Internal(ctx, conv)
+	internal, err := u.m.s.cfg.Toolchain.Internal(ctx, u.conv)
 	if err != nil || !internal {
 		return 0, err
 	}
 	return retryWait, nil
 }
 
-// missingItems gives the items of a set that are neither installed nor failed.
-func missingItems(rec store.ComputerRecord, set store.SetRecord) []enplace.ComputerItem {
-	var missing []enplace.ComputerItem
-	state := setOf(&rec, set.Hash)
+// missing gives the items of a set that are neither installed nor failed.
+func missing(rec store.ComputerRecord, set store.SetRecord) (all []enplace.ComputerItem) {
+	state := find(rec, set.Hash)
 	for _, item := range set.Items {
-		i := slices.IndexFunc(state.Items, func(c enplace.ComputerItem) bool { return c.Key == item.Key && c.Scope == item.Scope })
-		if i < 0 || state.Items[i].Status == enplace.ItemInstalling || state.Items[i].Status == enplace.ItemPending {
-			missing = append(missing, enplace.ComputerItem{InstalledItem: enplace.InstalledItem{Key: item.Key, Scope: item.Scope}})
+		i := same(state.Items, item.Key, item.Scope)
+		if i < 0 || unsettled(state.Items[i].Status) || state.Items[i].Status == enplace.ItemPending {
+			all = append(all, enplace.ComputerItem{InstalledItem: enplace.InstalledItem{Key: item.Key, Scope: item.Scope}})
 		}
 	}
-	return missing
-}
-
-func installing(items []enplace.ComputerItem) enplace.Notice {
-	n := enplace.Notice{Kind: enplace.NoticeInstalling}
-	n.Items, n.More = noticed(items)
-	n.Message = fmt.Sprintf("the command ran before these were installed, which goes on: %s; run it again in a while", names(n))
-	return n
-}
-
-func noticed(items []enplace.ComputerItem) (shown []enplace.NoticedItem, more int) {
-	for _, i := range items[:min(len(items), enplace.MaxReportedItems)] {
-		shown = append(shown, enplace.NoticedItem{Key: i.Key, Scope: i.Scope, ErrorTail: i.ErrorTail})
-	}
-	return shown, len(items) - len(shown)
-}
-
-func names(n enplace.Notice) string {
-	var all []string
-	for _, i := range n.Items {
-		all = append(all, fmt.Sprintf("%s (%s)", i.Key, i.Scope))
-	}
-	if n.More > 0 {
-		all = append(all, fmt.Sprintf("and %d more", n.More))
-	}
-	return strings.Join(all, ", ")
+	return all
 }
 
 // exec runs the command and keeps that it ran.
-func (m *machine) exec(ctx context.Context, box sandbox.Sandbox, rec store.ComputerRecord, set store.SetRecord, conv enplace.Conversation, in enplace.ConversationExec, each func(enplace.ConversationEvent) error) (enplace.ExecResult, error) {
-	secrets, err := m.s.cfg.Toolchain.Variables(ctx, set.Chain)
+func (u *use) exec(ctx context.Context, in enplace.ConversationExec, each func(enplace.ConversationEvent) error) (enplace.ExecResult, error) {
+	env, err := u.env(ctx)
 	if err != nil {
 		return enplace.ExecResult{}, err
 	}
-	cmd, err := command.New(in.ExecRequest, environment(rec, set.Hash, secrets), enplace.HomeDir)
+	cmd, err := command.New(in.ExecRequest, env, enplace.HomeDir)
 	if err != nil {
 		return enplace.ExecResult{}, err
 	}
@@ -199,116 +191,77 @@ func (m *machine) exec(ctx context.Context, box sandbox.Sandbox, rec store.Compu
 	if each != nil {
 		o.Each = func(stream, data string) error { return each(enplace.ConversationEvent{Stream: stream, Data: data}) }
 	}
-	began := m.s.cfg.Now().UTC()
-	res, err := command.Run(ctx, box, cmd, o)
+	began := u.m.s.cfg.Now().UTC()
+	res, err := command.Run(ctx, u.box, cmd, o)
 	if errors.Is(err, sandbox.ErrStopped) {
-		return res, enplace.Conflictf("the computer stopped while the command ran; its files are kept, so run it again")
+		return res, enplace.Conflictf("the computer stopped while the command ran; run it again")
 	}
 	if err != nil {
 		return res, err
 	}
-	m.note(enplace.LastCommand{At: began, Conversation: conv.ID, Program: enplace.Shown(in.Command[0], 200), ExitCode: res.ExitCode, DurationMS: res.DurationMS})
+	u.m.note(enplace.LastCommand{At: began, Conversation: u.conv.ID, Program: enplace.Shown(in.Command[0], 200), ExitCode: res.ExitCode, DurationMS: res.DurationMS})
 	return res, nil
+}
+
+// env gives the variables of a command.
+func (u *use) env(ctx context.Context) ([]string, error) {
+	secrets, err := u.m.s.cfg.Toolchain.Variables(ctx, u.set.Chain)
+	if err != nil {
+		return nil, err
+	}
+	return environment(u.rec.Exports[u.set.Hash], u.set.Hash, secrets), nil
 }
 
 // environment is what commands of a set start from: the base's variables with the shims first on PATH, what the set's tools
 // export, and the keychain's values; later ones win.
-func environment(rec store.ComputerRecord, hash string, secrets []string) []string {
-	vars := map[string]string{"ENPLACE_SET": hash, "ENPLACE_ENV_HASH": hash}
-	for _, list := range [][]string{rec.Exports[hash], secrets} {
-		for _, v := range list {
-			if name, value, ok := strings.Cut(v, "="); ok && name != "PATH" {
-				vars[name] = value
-			}
+func environment(exports []string, hash string, secrets []string) []string {
+	vars := map[string]string{}
+	for _, v := range slices.Concat(exports, secrets) {
+		if name, value, ok := strings.Cut(v, "="); ok && name != "PATH" {
+			vars[name] = value
 		}
+	}
+	if hash != "" {
+		vars["ENPLACE_SET"], vars["ENPLACE_ENV_HASH"] = hash, hash
 	}
 	return sandbox.Env([]string{enplace.ShimsDir}, vars)
 }
 
-// report gives the notice of failed items that no command has reported yet, and notes that it was given. The end of an error is
-// shown as it was redacted when it was recorded.
-func (m *machine) report(ctx context.Context, set store.SetRecord) ([]enplace.Notice, error) {
-	rec, err := m.s.cfg.Store.Computer(ctx, m.id)
-	if err != nil {
-		return nil, unknown(err, m.id)
-	}
-	fresh := unreported(rec, set.Hash)
-	if len(fresh) == 0 {
-		return nil, nil
-	}
-	if _, err := m.s.cfg.Store.UpdateComputer(context.WithoutCancel(ctx), m.id, func(r *store.ComputerRecord) error {
-		fresh = unreported(*r, set.Hash) // of two commands that end together one reports
-		if r.Reported == nil {
-			r.Reported = map[string]int{}
-		}
-		state := setOf(r, set.Hash)
-		for _, i := range fresh {
-			r.Reported[reportKey(set.Hash, i)] = state.Attempts
-		}
-		return nil
-	}); err != nil {
-		return nil, unknown(err, m.id)
-	}
-	if len(fresh) == 0 {
-		return nil, nil
-	}
-	n := enplace.Notice{Kind: enplace.NoticeFailed}
-	n.Items, n.More = noticed(fresh)
-	n.Message = fmt.Sprintf("these items of the toolchain could not be installed, so their tools are missing: %s; they are tried again by themselves", names(n))
-	return []enplace.Notice{n}, nil
-}
-
-// unreported gives the failed items of a set that were not reported since they last changed: one that fails again in the same
-// way is not news.
-func unreported(rec store.ComputerRecord, hash string) []enplace.ComputerItem {
-	var fresh []enplace.ComputerItem
-	for _, i := range setOf(&rec, hash).Items {
-		if _, told := rec.Reported[reportKey(hash, i)]; i.Status == enplace.ItemFailed && !told {
-			fresh = append(fresh, i)
-		}
-	}
-	return fresh
-}
-
-func reportKey(hash string, i enplace.ComputerItem) string {
-	return strings.Join([]string{hash, string(i.Scope), i.Key}, " ")
-}
-
-// Dial opens an SSH connection to the guest of a conversation's computer, with the conversation's set in place.
+// Dial opens an SSH connection to the guest of a conversation's computer, with the conversation's set in place and its
+// variables for every terminal.
 func (s *Service) Dial(ctx context.Context, c enplace.Caller, conversation string) (net.Conn, error) {
 	conv, err := s.cfg.Toolchain.Conversation(ctx, c, access.Run, conversation)
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.use(ctx, conv)
+	u := use{conv: conv, live: c.Kind == enplace.KeyPerson, deadline: enplace.DefaultExecTimeout}
+	if err := s.begin(ctx, &u); err != nil {
+		return nil, err
+	}
+	conn, err := u.dial(ctx)
+	if err != nil {
+		u.end()
+		return nil, err
+	}
+	s.cfg.Audit.Record(ctx, c, "computer.ssh", u.m.id, map[string]any{"conversation": conversation})
+	return &connection{Conn: conn, end: sync.OnceFunc(u.end)}, nil
+}
+
+func (u *use) dial(ctx context.Context) (net.Conn, error) {
+	env, err := u.env(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m := s.machine(conv.ComputerID())
-	box, leave, err := m.enter(ctx, set)
-	if err != nil {
-		return nil, err
-	}
-	if _, _, err := m.ready(ctx, c, conv, set, enplace.ConversationExec{}, nil); err != nil {
-		leave()
-		return nil, err
-	}
-	conn, err := box.Dial(ctx)
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	s.cfg.Audit.Record(ctx, c, "computer.ssh", m.id, map[string]any{"conversation": conversation})
-	return &connection{Conn: conn, leave: leave}, nil
+	return u.box.Dial(ctx, env)
 }
 
 // connection keeps the computer in use until it is closed.
 type connection struct {
 	net.Conn
-	leave func()
+	end func()
 }
 
 func (c *connection) Close() error {
-	c.leave()
+	c.end()
 	return c.Conn.Close()
 }

@@ -9,17 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"enplace"
 	"enplace/internal/access"
 	"enplace/internal/audit"
-	"enplace/internal/base"
 	"enplace/internal/redact"
 	"enplace/internal/sandbox"
 	"enplace/internal/store"
+	"enplace/internal/watch"
 )
 
 // Toolchain is what computers need to know of what is declared.
@@ -32,7 +35,7 @@ type Toolchain interface {
 	Internal(ctx context.Context, conv enplace.Conversation) (bool, error)
 	// SetOf gives the set of a conversation as things stand.
 	SetOf(ctx context.Context, conv enplace.Conversation) (store.SetRecord, error)
-	// Stored gives a set by its hash, with its bundle as it stands.
+	// Stored gives a set by its hash, with its bundle as it stands; its chain is that of whoever had it first.
 	Stored(ctx context.Context, hash string) (store.SetRecord, error)
 	// Use notes that a set is used, has its bundle built where there is none, and gives it.
 	Use(ctx context.Context, hash string) (enplace.Bundle, error)
@@ -49,7 +52,6 @@ type Config struct {
 	Store      store.Computers
 	Toolchain  Toolchain
 	Runtime    sandbox.Runtime
-	Base       func() (base.Base, bool) // of computers that are made now; false while it is being made
 	Audit      *audit.Log
 	Logger     *slog.Logger
 	Now        func() time.Time
@@ -65,11 +67,13 @@ type Config struct {
 // Service is the capability. It is safe for concurrent use.
 type Service struct {
 	cfg  Config
+	hub  watch.Hub // of installations; see machine.topic
 	ctx  context.Context
 	stop context.CancelCauseFunc
 	done sync.WaitGroup
 
 	mu       sync.Mutex
+	closed   bool
 	machines map[string]*machine // by the computer's id
 }
 
@@ -101,61 +105,82 @@ func (s *Service) Start(ctx context.Context) error {
 	known := map[string]bool{}
 	for _, rec := range l.Items {
 		known[volumeOf(rec.ID)] = true
-		if _, err := s.cfg.Store.UpdateComputer(ctx, rec.ID, func(r *store.ComputerRecord) error {
-			r.State = enplace.ComputerStopped
-			for i := range r.Sets {
-				interrupt(&r.Sets[i])
-			}
-			return nil
-		}); err != nil {
+		if !slices.ContainsFunc(rec.Sets, cutOff) {
+			continue
+		}
+		if _, err := s.machine(rec.ID).update(ctx, interrupt); err != nil {
 			return fmt.Errorf("settling the computer %s: %w", rec.ID, err)
 		}
 	}
 	if err := s.dropUnknown(ctx, known); err != nil {
 		return err
 	}
-	s.done.Go(s.look)
+	s.spawn(s.look)
 	return nil
 }
 
-// interrupt settles a set whose installation was cut off.
-func interrupt(set *enplace.ComputerSet) {
-	for i := range set.Items {
-		if set.Items[i].Status == enplace.ItemInstalling {
-			set.Items[i].Status, set.Items[i].Error = enplace.ItemInterrupted, "the installation was interrupted; it is redone at the next use"
+func cutOff(set enplace.ComputerSet) bool {
+	return slices.ContainsFunc(set.Items, func(i enplace.ComputerItem) bool { return i.Status == enplace.ItemInstalling })
+}
+
+// interrupt settles the installations of a computer that were cut off.
+func interrupt(r *store.ComputerRecord) {
+	for _, set := range r.Sets {
+		for i := range set.Items {
+			if set.Items[i].Status == enplace.ItemInstalling {
+				set.Items[i].Status, set.Items[i].Error = enplace.ItemInterrupted, "the installation was interrupted; it is redone at the next use"
+			}
 		}
 	}
 }
 
-// dropUnknown removes the volumes of computers whose removal was cut short.
+// dropUnknown removes the volumes and logs of computers whose removal was cut short.
 func (s *Service) dropUnknown(ctx context.Context, known map[string]bool) error {
 	volumes, err := s.cfg.Runtime.Durables(ctx)
 	if err != nil {
 		return fmt.Errorf("finding the volumes of computers: %w", err)
 	}
 	for name := range volumes {
-		if !known[name] {
+		if strings.HasPrefix(name, volumePrefix) && !known[name] {
 			if err := s.cfg.Runtime.DropDurable(ctx, name); err != nil {
 				return fmt.Errorf("removing the volume of a computer that is gone: %w", err)
 			}
 			s.cfg.Logger.Info("removed the volume of a computer that is gone", "volume", name)
 		}
 	}
+	logs, err := os.ReadDir(s.cfg.LogDir)
+	if err != nil {
+		return fmt.Errorf("finding the logs of computers: %w", err)
+	}
+	for _, e := range logs {
+		if !known[e.Name()] {
+			if err := s.removeLogs(e.Name()); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// spawn runs f until it ends by itself, beside what else the service does; false once that is closed.
+func (s *Service) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.done.Go(f)
+	}
+	return !s.closed
 }
 
 // Close interrupts installations, stops every computer and returns when their files are safe.
 func (s *Service) Close() {
 	s.stop(errClosing)
-	s.done.Wait()
 	s.mu.Lock()
-	machines := make([]*machine, 0, len(s.machines))
-	for _, m := range s.machines {
-		machines = append(machines, m)
-	}
+	s.closed = true
 	s.mu.Unlock()
+	s.done.Wait()
 	var group sync.WaitGroup
-	for _, m := range machines {
+	for _, m := range s.all() {
 		group.Go(func() {
 			if err := m.halt(context.Background(), 0); err != nil {
 				s.cfg.Logger.Error("stopping a computer", "computer", m.id, "err", err)
@@ -175,14 +200,8 @@ func (s *Service) look() {
 			return
 		case <-tick.C:
 		}
-		s.mu.Lock()
-		machines := make([]*machine, 0, len(s.machines))
-		for _, m := range s.machines {
-			machines = append(machines, m)
-		}
-		s.mu.Unlock()
-		for _, m := range machines {
-			m.retryDue()
+		for _, m := range s.all() {
+			m.retryDue(s.ctx)
 			m.remember(s.ctx)
 			if err := m.halt(s.ctx, s.cfg.Idle); err != nil && s.ctx.Err() == nil {
 				s.cfg.Logger.Error("stopping an idle computer", "computer", m.id, "err", err)
@@ -203,17 +222,38 @@ func (s *Service) machine(id string) *machine {
 	return m
 }
 
-// running counts the computers that run.
-func (s *Service) running() int {
+func (s *Service) all() []*machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
-	for _, m := range s.machines {
+	return slices.Collect(maps.Values(s.machines))
+}
+
+// makeRoom stops the computer that was used longest ago, and is not used now, where as many run as may.
+func (s *Service) makeRoom(ctx context.Context) error {
+	var running []*machine
+	for _, m := range s.all() {
 		if m.runs() {
-			n++
+			running = append(running, m)
 		}
 	}
-	return n
+	if len(running) < s.cfg.MaxRunning {
+		return nil
+	}
+	slices.SortFunc(running, func(a, b *machine) int { return a.lastUsed().Compare(b.lastUsed()) })
+	for _, m := range running {
+		if !m.power.TryLock() { // it is being started or stopped
+			continue
+		}
+		err := m.stop(ctx, 1)
+		m.power.Unlock()
+		if err != nil {
+			return fmt.Errorf("stopping the computer %s to make room: %w", m.id, err)
+		}
+		if !m.runs() {
+			return nil
+		}
+	}
+	return enplace.Errorf(enplace.KindBusy, "%d computers are in use, the limit; try again when a command of one has ended", len(running))
 }
 
 // unknown answers for a computer that is not there.

@@ -10,11 +10,13 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
+
+	"enplace"
 )
 
 // Not every kernel of a sandbox takes a listening socket of the host: gVisor's takes one that is connected, and no more. Then
 // that one connection is all there is between host and guest, and further ones travel inside it, each a channel that carries
-// SSH again.
+// SSH again. So do those, on every kernel, that bring variables for their sessions.
 
 // inherit gives the host's socket on ListenerFD: the listening one, or the connected one as a listener that gives it once.
 func inherit() (net.Listener, error) {
@@ -71,19 +73,36 @@ func (c *soleConn) Close() error {
 	return c.Conn.Close()
 }
 
-// nested serves a connection that travels in a channel of another.
+// nested serves a connection that travels in a channel of another, whose payload is the variables of its sessions.
 func (s *server) nested(nc ssh.NewChannel) {
 	ch, reqs, err := nc.Accept()
 	if err != nil {
 		return
 	}
 	go ssh.DiscardRequests(reqs)
-	s.connection(overChannel(ch))
+	payload, err := readPayload(nc.ExtraData(), ch, maxExecBytes)
+	if err != nil {
+		_ = ch.Close()
+		return
+	}
+	var env []string
+	if len(payload) > 0 {
+		env = parseEnv(string(payload))
+	}
+	s.connection(overChannel(ch), env)
 }
 
-// DialNested opens a further SSH connection to the guest inside this one.
-func (c *Client) DialNested(ctx context.Context) (net.Conn, error) {
-	ch, reqs, err := c.open(ctx, nestedChannel, nil)
+// DialNested opens a further SSH connection to the guest inside this one. Its standard sessions have the variables of env, as
+// KEY=value, or those of Options.EnvFile where there are none.
+func (c *Client) DialNested(ctx context.Context, env []string) (net.Conn, error) {
+	var payload []byte
+	for _, v := range env {
+		payload = append(append(payload, v...), 0)
+	}
+	if len(payload) > maxExecBytes {
+		return nil, enplace.TooLargef("the variables of a connection have %d bytes; the limit is %d", len(payload), maxExecBytes)
+	}
+	ch, reqs, err := c.open(ctx, nestedChannel, payload)
 	if err != nil {
 		return nil, err
 	}

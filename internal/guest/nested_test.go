@@ -38,7 +38,7 @@ func TestNestedConnections(t *testing.T) {
 		t.Errorf("got %q", out)
 	}
 	for range 3 {
-		conn, err := b.DialNested(deadline(t))
+		conn, err := b.DialNested(deadline(t), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,7 @@ func Serve(ctx context.Context, ln net.Listener, o Options) error {
 			time.Sleep(acceptPause)
 			continue
 		}
-		go s.connection(conn)
+		go s.connection(conn, nil)
 	}
 }
 
@@ -102,8 +102,8 @@ func serverConfig() (*ssh.ServerConfig, error) {
 	return cfg, nil
 }
 
-// connection serves one connection of the host.
-func (s *server) connection(conn net.Conn) {
+// connection serves one connection of the host. env, where it is not nil, is what its standard sessions have.
+func (s *server) connection(conn net.Conn, env []string) {
 	defer conn.Close()
 	sc, chans, reqs, err := ssh.NewServerConn(conn, s.ssh)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *server) connection(conn net.Conn) {
 		case execChannel:
 			serve = s.exec
 		case "session":
-			serve = s.session
+			serve = func(nc ssh.NewChannel) { s.session(nc, env) }
 		case setupChannel:
 			serve = s.setup
 		case killAllChannel:

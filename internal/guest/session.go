@@ -3,6 +3,7 @@ package guest
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ var defaultEnv = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 type session struct {
 	s    *server
 	ch   ssh.Channel
+	env  []string // that it starts from; nil for those of Options.EnvFile
 	vars []string
 	tty  *TTY
 	job  *job
@@ -34,13 +36,13 @@ type session struct {
 }
 
 // session serves one standard session.
-func (s *server) session(nc ssh.NewChannel) {
+func (s *server) session(nc ssh.NewChannel, env []string) {
 	ch, reqs, err := nc.Accept()
 	if err != nil {
 		return
 	}
 	defer ch.Close()
-	x := &session{s: s, ch: ch, done: make(chan struct{})}
+	x := &session{s: s, ch: ch, env: env, done: make(chan struct{})}
 	for r := range reqs {
 		ok := x.handle(r)
 		if r.WantReply {
@@ -109,7 +111,11 @@ func (x *session) start(program string, argv []string) bool {
 	if x.job != nil {
 		return false
 	}
-	r := execRequest{Argv: argv, Env: x.s.sessionEnv(), Dir: x.s.sessionDir(), TTY: x.tty, Stdin: true, Stdout: true, Stderr: true}
+	env := x.env
+	if env == nil {
+		env = x.s.sessionEnv()
+	}
+	r := execRequest{Argv: argv, Env: slices.Clone(env), Dir: x.s.sessionDir(env), TTY: x.tty, Stdin: true, Stdout: true, Stderr: true}
 	for _, v := range x.vars {
 		name, value, _ := strings.Cut(v, "=")
 		r.Env = withVariable(r.Env, name, value)
@@ -161,10 +167,18 @@ func (x *session) hangUp() {
 	}
 }
 
-// sessionDir gives the folder that standard sessions start in.
-func (s *server) sessionDir() string {
-	if info, err := os.Stat(s.o.TaskDir); err == nil && info.IsDir() {
-		return s.o.TaskDir
+// sessionDir gives the folder that standard sessions start in: the working directory, or home in a sandbox that has none.
+func (s *server) sessionDir(env []string) string {
+	dirs := []string{s.o.TaskDir}
+	for _, v := range env {
+		if home, ok := strings.CutPrefix(v, "HOME="); ok {
+			dirs = append(dirs, home)
+		}
+	}
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir
+		}
 	}
 	return "/"
 }

@@ -130,8 +130,9 @@ type Sandbox interface {
 	// sandbox stopped (ErrStopped); a command that ran and failed is no error.
 	Exec(ctx context.Context, c Command) (Exit, error)
 
-	// Dial opens a new SSH connection to the guest, for terminals, rsync and editors.
-	Dial(ctx context.Context) (net.Conn, error)
+	// Dial opens a new SSH connection to the guest, for terminals, rsync and editors. env, as KEY=value, is what these start from;
+	// without any they have what Setup wrote to EnvPath.
+	Dial(ctx context.Context, env []string) (net.Conn, error)
 
 	// Capture kills every process but the guest, packs what was written over the images at the path ("/" or a writable mount's)
 	// into an image, with whiteouts for what was removed, and ids as the sandbox saw them. Paths relative to it that

@@ -45,7 +45,7 @@ func (s *Service) Dial(ctx context.Context, c enplace.Caller, id string) (net.Co
 		return nil, err
 	}
 	s.cfg.Audit.Record(ctx, c, "task.ssh", id, nil)
-	return l.box.Dial(ctx)
+	return l.box.Dial(ctx, nil)
 }
 
 // enter gives a running task that the caller may run commands in.

@@ -23,27 +23,31 @@ const (
 	bundleDeadline    = time.Hour   // of one bundle, all its items together
 )
 
-// leftOutOfBundles are the folders whose content is no part of an installation.
-var leftOutOfBundles = []string{"tmp", "run", "task", "var/tmp", "var/cache/apt/archives", "root/.cache", "root/.npm", "opt/mise/cache", "opt/mise/downloads"}
+// leftOutOfBundles are the folders whose content is no part of an installation. What a script put into a home folder is.
+var leftOutOfBundles = []string{"tmp", "run", "task", "var/cache/apt/archives", "root/.npm/_cacache", "root/.cache/pip", "opt/mise/cache", "opt/mise/downloads"}
+
+// noted is when the use of a set was written last, and its bundle.
+type noted struct {
+	at     time.Time
+	bundle enplace.Bundle
+}
 
 // Use notes that a computer uses a set, and has its bundle built where there is none yet. It gives the bundle as it stands.
 func (s *Service) Use(ctx context.Context, hash string) (enplace.Bundle, error) {
-	rec, err := s.cfg.Store.Set(ctx, hash)
-	if err != nil {
-		return enplace.Bundle{}, missing(err, "set", hash)
-	}
-	prepared, _ := rec.Prepared()
 	now := s.cfg.Now().UTC()
-	build := prepared && rec.Bundle.Status == enplace.BundleNotPrepared
-	if !build && now.Sub(rec.UsedAt) < usedEvery {
-		return rec.Bundle, nil
+	s.mu.Lock()
+	have, ok := s.noted[hash]
+	s.mu.Unlock()
+	if ok && now.Sub(have.at) < usedEvery {
+		return have.bundle, nil
 	}
-	rec, err = s.cfg.Store.UpdateSet(ctx, hash, func(r *store.SetRecord) error {
+	build := false
+	rec, err := s.updateSet(ctx, hash, func(r *store.SetRecord) {
 		r.UsedAt = now
-		if build && r.Bundle.Status == enplace.BundleNotPrepared {
+		prepared, _ := r.Prepared()
+		if build = prepared && r.Bundle.Status == enplace.BundleNotPrepared; build {
 			r.Bundle = enplace.Bundle{Status: enplace.BundleBuilding}
 		}
-		return nil
 	})
 	if err != nil {
 		return enplace.Bundle{}, missing(err, "set", hash)
@@ -52,6 +56,23 @@ func (s *Service) Use(ctx context.Context, hash string) (enplace.Bundle, error) 
 		s.enqueue(hash)
 	}
 	return rec.Bundle, nil
+}
+
+// updateSet changes what is kept of a set. Nothing else does, so that what is noted of it holds.
+func (s *Service) updateSet(ctx context.Context, hash string, change func(*store.SetRecord)) (store.SetRecord, error) {
+	s.sets.Lock()
+	defer s.sets.Unlock()
+	rec, err := s.cfg.Store.UpdateSet(ctx, hash, func(r *store.SetRecord) error {
+		change(r)
+		return nil
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.noted, hash)
+	if prepared, _ := rec.Prepared(); err == nil && !(prepared && rec.Bundle.Status == enplace.BundleNotPrepared) { // its use is to come
+		s.noted[hash] = noted{rec.UsedAt, rec.Bundle}
+	}
+	return rec, err
 }
 
 func (s *Service) enqueue(hash string) {
@@ -68,11 +89,10 @@ func (s *Service) RetryBundle(ctx context.Context, c enplace.Caller, hash string
 		return enplace.Bundle{}, err
 	}
 	again := false
-	rec, err := s.cfg.Store.UpdateSet(ctx, hash, func(r *store.SetRecord) error {
+	rec, err := s.updateSet(ctx, hash, func(r *store.SetRecord) {
 		if again = r.Bundle.Status == enplace.BundleFailed; again {
 			r.Bundle = enplace.Bundle{Status: enplace.BundleBuilding}
 		}
-		return nil
 	})
 	if err != nil {
 		return enplace.Bundle{}, missing(err, "set", hash)
@@ -122,29 +142,36 @@ func (s *Service) build(ctx context.Context, hash string) error {
 	if err != nil || rec.Bundle.Status != enplace.BundleBuilding {
 		return ignoreMissing(err)
 	}
-	log, err := transcript.Create(s.logPath(hash), enplace.MaxLogBytes, s.Redactor().Lines())
-	if err != nil {
-		return fmt.Errorf("opening the log of a bundle: %w", err)
-	}
-	defer log.Close()
-	s.hub.Notify(hash) // there is a log to follow
-	bundle, err := s.install(ctx, rec.Set, log)
+	bundle, err := s.logged(ctx, rec.Set)
 	if ctx.Err() != nil {
-		log.Note("interrupted by the server's end; it is built anew")
 		return nil
 	}
 	if err != nil {
 		s.cfg.Logger.Warn("a bundle failed", "set", hash, "err", err)
 		bundle.Status, bundle.Reason = enplace.BundleFailed, reason(err)
-		log.Note("failed: %s", bundle.Reason)
 	}
 	now := s.cfg.Now().UTC()
 	bundle.BuiltAt = &now
-	_, err = s.cfg.Store.UpdateSet(ctx, hash, func(r *store.SetRecord) error {
-		r.Bundle = bundle
-		return nil
-	})
+	_, err = s.updateSet(ctx, hash, func(r *store.SetRecord) { r.Bundle = bundle })
 	return ignoreMissing(err)
+}
+
+// logged is install with a log.
+func (s *Service) logged(ctx context.Context, set enplace.Set) (enplace.Bundle, error) {
+	log, err := transcript.Create(s.logPath(set.Hash), enplace.MaxLogBytes, s.Redactor().Lines())
+	if err != nil {
+		return enplace.Bundle{}, fmt.Errorf("opening the log of a bundle: %w", err)
+	}
+	defer log.Close()
+	s.hub.Notify(set.Hash) // there is a log to follow
+	bundle, err := s.install(ctx, set, log)
+	switch {
+	case ctx.Err() != nil:
+		log.Note("interrupted by the server's end; it is built anew")
+	case err != nil:
+		log.Note("failed: %s", reason(err))
+	}
+	return bundle, err
 }
 
 func ignoreMissing(err error) error {

@@ -121,7 +121,10 @@ func (s *Service) Conversation(ctx context.Context, c enplace.Caller, a access.A
 	if err != nil {
 		return enplace.Conversation{}, missing(err, "conversation", id)
 	}
-	return withComputer(conv), s.mayConversation(ctx, c, a, conv)
+	if err := s.mayConversation(ctx, c, a, conv); err != nil {
+		return enplace.Conversation{}, err
+	}
+	return withComputer(conv), nil
 }
 
 // ListConversations gives those that the caller may see. A page may hold fewer than it was asked for.

@@ -138,7 +138,7 @@ func (s *Service) PutChoice(ctx context.Context, c enplace.Caller, raw enplace.S
 		}
 	}
 	if err := s.cfg.Store.PutChoice(ctx, enplace.Choice{Scope: scope, Key: key, State: in.State}, s.cfg.Now().UTC()); err != nil {
-		return fmt.Errorf("keeping a choice: %w", err)
+		return missing(err, "item", key)
 	}
 	s.cfg.Audit.Record(ctx, c, "item.choose", string(scope)+" "+key, map[string]any{"state": in.State})
 	return nil

@@ -3,7 +3,9 @@ package toolchain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"enplace"
@@ -22,7 +24,8 @@ var (
 )
 
 // PutSecret sets a value of the keychain. It never comes back: commands of conversations that read the scope get it as a
-// variable, installations and builds never do, and logs do not show it.
+// variable, installations and builds never do, and logs do not show it. One of less than six bytes is shown, as ordinary words
+// could not be told from it.
 func (s *Service) PutSecret(ctx context.Context, c enplace.Caller, raw enplace.Scope, name string, in enplace.PutSecret) (enplace.Secret, error) {
 	scope, err := enplace.ParseScope(string(raw))
 	if err != nil {
@@ -91,7 +94,7 @@ func (s *Service) DeleteSecret(ctx context.Context, c enplace.Caller, raw enplac
 	if err := s.mayScope(c, access.Write, scope); err != nil {
 		return err
 	}
-	// Redaction goes on hiding the value until the server starts again: it may stand in output that is still to come.
+	// Redaction goes on hiding it until the server starts again: it may stand in output that is still to come.
 	err = missing(s.cfg.Store.DeleteSecret(ctx, scope, name), "secret", sealedName(scope, name))
 	return s.removed(ctx, c, err, "keychain.delete", sealedName(scope, name))
 }
@@ -121,21 +124,21 @@ func (s *Service) Variables(ctx context.Context, chain enplace.Chain) ([]string,
 	return env, nil
 }
 
-// learnSecrets makes a redactor of every value that is kept. A value that cannot be opened is one that nobody can print.
+// learnSecrets makes a redactor of every value that is kept, and of those that were since the server started. A value that cannot
+// be opened is one that nobody can print. The keychain's lock is held.
 func (s *Service) learnSecrets(ctx context.Context) error {
 	all, err := s.cfg.Store.Secrets(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("reading the keychain: %w", err)
 	}
-	values := make([]string, 0, len(all))
 	for _, r := range all {
 		value, err := s.cfg.Sealer.Open(sealedName(r.Scope, r.Name), r.Sealed)
 		if err != nil {
 			s.cfg.Logger.Warn("a value of the keychain cannot be decrypted", "scope", r.Scope, "name", r.Name, "err", err)
 			continue
 		}
-		values = append(values, value)
+		s.known[value] = true
 	}
-	s.redactor.Store(redact.New(values...))
+	s.redactor.Store(redact.New(slices.Collect(maps.Keys(s.known))...))
 	return nil
 }

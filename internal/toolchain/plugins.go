@@ -101,7 +101,7 @@ func (s *Service) attach(ctx context.Context, c enplace.Caller, p enplace.Plugin
 			WithFix("choose another name, or send the new content to the plugin that is there: enplace plugin sync")
 	}
 	if err != nil {
-		return enplace.Plugin{}, err
+		return enplace.Plugin{}, absent(err, "scope", string(p.Scope), "scope", "make its team or person first")
 	}
 	s.cfg.Audit.Record(ctx, c, "plugin.create", p.ID, map[string]any{"scope": p.Scope, "name": p.Name, "items": p.Items, "commit": p.Commit})
 	return p, nil

@@ -68,12 +68,15 @@ type Service struct {
 	done sync.WaitGroup
 
 	redactor atomic.Pointer[redact.Redactor]
-	secrets  sync.Mutex // held while the keychain changes
+	secrets  sync.Mutex      // held while the keychain changes
+	known    map[string]bool // every value that the keychain had since the start
 
 	bundles chan string // hashes of the sets whose bundle is to be built
 
+	sets     sync.Mutex // held while what is kept of a set changes
 	mu       sync.Mutex
 	resolved map[string]resolved // by chain
+	noted    map[string]noted    // by hash of a set
 }
 
 // New makes a Service. Start settles what an earlier process left.
@@ -81,7 +84,7 @@ func New(cfg Config) *Service {
 	cfg.Limits = cfg.Limits.Or(enplace.DefaultBuildLimits)
 	cfg.SyncEvery = cmp.Or(cfg.SyncEvery, DefaultSyncEvery)
 	cfg.Retention = cmp.Or(cfg.Retention, DefaultRetention)
-	s := &Service{cfg: cfg, bundles: make(chan string, maxWaitingBundles), resolved: map[string]resolved{}}
+	s := &Service{cfg: cfg, bundles: make(chan string, maxWaitingBundles), known: map[string]bool{}, resolved: map[string]resolved{}, noted: map[string]noted{}}
 	s.redactor.Store(redact.New())
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
@@ -93,7 +96,10 @@ func (s *Service) Start(ctx context.Context) error {
 	if err := os.MkdirAll(s.cfg.LogDir, 0o700); err != nil {
 		return fmt.Errorf("making the folder of bundles' logs: %w", err)
 	}
-	if err := s.learnSecrets(ctx); err != nil {
+	s.secrets.Lock()
+	err := s.learnSecrets(ctx)
+	s.secrets.Unlock()
+	if err != nil {
 		return err
 	}
 	if err := s.resumeBundles(ctx); err != nil {

@@ -5,20 +5,27 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	"enplace"
 	"enplace/internal/access"
 	"enplace/internal/store"
 )
 
-// resolved is the set of a chain, good for as long as nothing that was declared has changed.
+// resolved is the set of a chain, good for as long as nothing that was declared has changed; not for ever, or a set that is asked
+// for and never used would be collected meanwhile.
 type resolved struct {
 	declared int64
 	base     enplace.Digest
+	at       time.Time
 	set      store.SetRecord
 }
 
-// SetOf gives the set of a conversation as things stand. It costs a database read or two where nothing changed.
+// resolvedFor is how long a set is held in memory, at most: much less than any retention.
+const resolvedFor = time.Hour
+
+// SetOf gives the set of a conversation as things stand; its bundle is as it stood when the set was resolved. It costs a database
+// read or two where nothing changed.
 func (s *Service) SetOf(ctx context.Context, conv enplace.Conversation) (store.SetRecord, error) {
 	b, ok := s.cfg.Base()
 	if !ok {
@@ -37,7 +44,8 @@ func (s *Service) SetOf(ctx context.Context, conv enplace.Conversation) (store.S
 	s.mu.Lock()
 	have, ok := s.resolved[key]
 	s.mu.Unlock()
-	if ok && have.declared == at && have.base == b.Digest {
+	now := s.cfg.Now()
+	if ok && have.declared == at && have.base == b.Digest && now.Sub(have.at) < min(resolvedFor, s.cfg.Retention/2) {
 		return have.set, nil
 	}
 	declared, err := s.cfg.Store.Declared(ctx, chain)
@@ -54,12 +62,13 @@ func (s *Service) SetOf(ctx context.Context, conv enplace.Conversation) (store.S
 	defer s.mu.Unlock()
 	if len(s.resolved) >= maxResolved { // forgotten together, and found again when they are asked for
 		clear(s.resolved)
+		clear(s.noted)
 	}
-	s.resolved[key] = resolved{declared: at, base: b.Digest, set: rec}
+	s.resolved[key] = resolved{declared: at, base: b.Digest, at: now, set: rec}
 	return rec, nil
 }
 
-// maxResolved bounds the chains whose set is held in memory.
+// maxResolved bounds the chains whose set is held in memory, and with them the sets.
 const maxResolved = 10_000
 
 func chainKey(chain enplace.Chain) string {
@@ -110,10 +119,7 @@ func (s *Service) Refresh(ctx context.Context, c enplace.Caller, conversation st
 	if err != nil {
 		return store.SetRecord{}, err
 	}
-	if _, err := s.cfg.Store.UpdateSet(ctx, old.Hash, func(r *store.SetRecord) error {
-		r.NextRefresh = old.Refresh + 1
-		return nil
-	}); err != nil {
+	if _, err := s.updateSet(ctx, old.Hash, func(r *store.SetRecord) { r.NextRefresh = old.Refresh + 1 }); err != nil {
 		return store.SetRecord{}, missing(err, "set", old.Hash)
 	}
 	s.mu.Lock()
@@ -162,6 +168,7 @@ func (s *Service) collect(ctx context.Context) error {
 	if n > 0 {
 		s.mu.Lock()
 		clear(s.resolved)
+		clear(s.noted)
 		s.mu.Unlock()
 		s.cfg.Logger.Info("forgot unused sets", "sets", n)
 	}

@@ -34,7 +34,8 @@ func (s *Service) others(ctx context.Context, p enplace.Plugin) (surroundings, e
 }
 
 // settle gives the items of a plugin after new content came, and writes into p what is to be said of it. An item that the new
-// content breaks keeps its last good definition; one whose folder is gone goes.
+// content breaks keeps its last good definition; one whose folder is gone goes. Where the folder of all items cannot be read, all
+// that are missed are kept.
 func settle(p *enplace.Plugin, have []enplace.Item, others surroundings, got received, now time.Time) []enplace.Item {
 	first := len(have) == 0
 	p.Commit, p.Digest, p.Error = got.commit, got.digest, nil
@@ -50,7 +51,7 @@ func settle(p *enplace.Plugin, have []enplace.Item, others surroundings, got rec
 				item.UpdatedAt = have[i].UpdatedAt
 			}
 		} else if clash, ok := others.clash(p.Scope, d.Key); ok {
-			finding := clashFinding(d, clash, first)
+			finding := clashFinding(p.Scope, d, clash, first)
 			p.Findings = append(p.Findings, finding)
 			if finding.Severity == enplace.FindingError {
 				continue
@@ -60,7 +61,7 @@ func settle(p *enplace.Plugin, have []enplace.Item, others surroundings, got rec
 		items = append(items, item)
 	}
 	for _, h := range have {
-		broken := ofFolder(got.Findings, h.Folder)
+		broken := append(ofFolder(got.Findings, ""), ofFolder(got.Findings, h.Folder)...)
 		if slices.ContainsFunc(items, func(i enplace.Item) bool { return i.Key == h.Key }) || !slices.ContainsFunc(broken, isError) {
 			continue
 		}
@@ -71,16 +72,21 @@ func settle(p *enplace.Plugin, have []enplace.Item, others surroundings, got rec
 	return items
 }
 
-// clash finds who uses a key along a chain already.
+// clash finds who uses a key in the scope or along a chain already.
 func (o surroundings) clash(scope enplace.Scope, key string) (enplace.Item, bool) {
+	if i := slices.IndexFunc(o.items, func(i enplace.Item) bool { return i.Scope == scope && i.Key == key }); i >= 0 {
+		return o.items[i], true
+	}
 	return enplace.KeyInUse(scope, key, o.items, o.choices, o.Membership)
 }
 
-// clashFinding says what a repeated key means: one that is declared anew is refused, as is one that the organisation locked; one
-// that comes with a sync is taken, and the nearer definition is used.
-func clashFinding(d enplace.Definition, other enplace.Item, first bool) enplace.Finding {
+// clashFinding says what a repeated key means: one that is declared anew is refused, as is one that another plugin of the scope
+// has or that the organisation locked; one that comes with a sync is taken, and the nearer definition is used.
+func clashFinding(scope enplace.Scope, d enplace.Definition, other enplace.Item, first bool) enplace.Finding {
 	f := enplace.Finding{Severity: enplace.FindingError, Item: d.Folder, File: enplace.ItemsFolder + "/" + d.Folder + "/" + enplace.ItemFileName}
 	switch {
+	case other.Scope == scope:
+		f.Message = fmt.Sprintf("the key %s is used by the plugin %s of this scope; choose another name, or take it out there first", d.Key, other.Plugin)
 	case other.Locked:
 		f.Message = fmt.Sprintf("the key %s is locked by %s; choose another name", d.Key, other.Scope)
 	case first:
@@ -92,10 +98,11 @@ func clashFinding(d enplace.Definition, other enplace.Item, first bool) enplace.
 	return f
 }
 
+// ofFolder gives the findings of an item's folder; for "" those of the folder of all items.
 func ofFolder(findings []enplace.Finding, folder string) []enplace.Finding {
 	var of []enplace.Finding
 	for _, f := range findings {
-		if f.Item == folder {
+		if f.Item == folder && (folder != "" || f.File == enplace.ItemsFolder) {
 			of = append(of, f)
 		}
 	}

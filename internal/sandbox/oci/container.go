@@ -132,14 +132,14 @@ func (c *container) Exec(ctx context.Context, cmd sandbox.Command) (sandbox.Exit
 }
 
 // Dial opens a connection to the guest.
-func (c *container) Dial(ctx context.Context) (net.Conn, error) {
+func (c *container) Dial(ctx context.Context, env []string) (net.Conn, error) {
 	ctx, release, err := c.use(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if c.r.engine.gvisor {
-		conn, err := c.client.DialNested(ctx)
+	if c.r.engine.gvisor || len(env) > 0 {
+		conn, err := c.client.DialNested(ctx, env)
 		return conn, c.stopped(err)
 	}
 	conn, err := c.dial(ctx)

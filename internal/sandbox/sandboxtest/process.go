@@ -89,7 +89,7 @@ func testStop(t *testing.T, h Harness) {
 	wantIs(t, <-ended, sandbox.ErrStopped)
 	_, err := b.Exec(t.Context(), sandbox.Command{Argv: []string{"/bin/true"}, Dir: "/"})
 	wantIs(t, err, sandbox.ErrStopped)
-	_, err = b.Dial(t.Context())
+	_, err = b.Dial(t.Context(), nil)
 	wantIs(t, err, sandbox.ErrStopped)
 	_, err = b.Stats(t.Context())
 	wantIs(t, err, sandbox.ErrStopped)
@@ -145,7 +145,7 @@ func testUnknown(t *testing.T, h Harness) {
 
 func testDial(t *testing.T, h Harness) {
 	b := h.Start(t, h.Spec("dial"))
-	conn, err := b.Dial(t.Context())
+	conn, err := b.Dial(t.Context(), nil)
 	check(t, err)
 	defer conn.Close()
 	check(t, conn.SetDeadline(time.Now().Add(patience)))

@@ -1,0 +1,178 @@
+package computer_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"enplace"
+	"enplace/internal/toolchain/toolchaintest"
+)
+
+const runs = "echo run >>/root/runs\n"
+
+func TestCommands(t *testing.T) {
+	h := newHouse(t)
+	t.Run("FirstInstallsAndLaterOnesAreWarm", func(t *testing.T) { testFirst(&house{h.House, t, h.computers, h.cfg}) })
+	t.Run("FailedItems", func(t *testing.T) { testFailed(&house{h.House, t, h.computers, h.cfg}) })
+	t.Run("Triggers", func(t *testing.T) { testTriggers(&house{h.House, t, h.computers, h.cfg}) })
+	t.Run("HangingScript", func(t *testing.T) { testHanging(&house{h.House, t, h.computers, h.cfg}) })
+	t.Run("SetWithoutItems", func(t *testing.T) { testEmptied(&house{h.House, t, h.computers, h.cfg}) })
+}
+
+func testFirst(h *house) {
+	with := h.Direct("ann")
+	_, err := h.Toolchain.PutSecret(h.Context(), operator, "person:ann", "TOKEN", enplace.PutSecret{Value: "s3cret-value"})
+	check(h.T, err)
+	h.Attach("person:ann", "own", toolchaintest.Item("greet", runs+"echo \"${TOKEN-none} $ENPLACE_ENVIRONMENT\" >/etc/greeting\n", ""))
+	first := h.exec(with, "cat /etc/greeting; echo $TOKEN; pwd; echo $ENPLACE_SET").notices()
+	set, err := h.computers.Set(h.Context(), operator, with)
+	check(h.T, err)
+	first.want("none greet\ns3cret-value\n/root\n" + set.Hash)
+	if got := strings.Join(first.progress, "; "); !strings.Contains(got, "greet of person:ann: installing") {
+		h.Errorf("progress %q", got)
+	}
+	if second := h.exec(with, "cat /root/runs; touch /root/mine").want("run"); len(second.progress) > 0 {
+		h.Errorf("a warm command waited: %v", second.progress)
+	}
+	c, err := h.computers.Get(h.Context(), toolchaintest.Person("ann"), "person:ann")
+	check(h.T, err)
+	if c.State != enplace.ComputerRunning || len(c.Commands) != 2 || c.Commands[0].Program != "/bin/bash" || c.DiskBytes == 0 {
+		h.Errorf("%+v", c)
+	}
+	if set.Items[0].Status != enplace.ItemInstalled || set.Bundle.Status == enplace.BundleNotPrepared {
+		h.Errorf("%+v", set)
+	}
+	for _, who := range []enplace.Caller{toolchaintest.Person("eve"), {Kind: enplace.KeyAgent, Subject: "conversation:other"}, {Kind: enplace.KeyHarness, Subject: "har_x"}} {
+		if _, err := h.computers.Exec(h.Context(), who, with, enplace.ConversationExec{ExecRequest: shell("true", 0)}, nil); enplace.KindOf(err) != enplace.KindNotFound {
+			h.Errorf("%v ran a command: %v", who, err)
+		}
+		if _, err := h.computers.Get(h.Context(), who, "person:ann"); enplace.KindOf(err) != enplace.KindNotFound {
+			h.Errorf("%v saw the computer: %v", who, err)
+		}
+		if err := h.computers.Reset(h.Context(), who, "person:ann"); enplace.KindOf(err) != enplace.KindNotFound {
+			h.Errorf("%v reset the computer: %v", who, err)
+		}
+	}
+	log, err := h.computers.Log(h.Context(), operator, "person:ann", set.Hash)
+	check(h.T, err)
+	check(h.T, log.Close())
+}
+
+// Seven items fail and the eighth, which comes after them, works.
+func testFailed(h *house) {
+	with := h.Direct("bob")
+	_, err := h.Toolchain.PutSecret(h.Context(), operator, "organisation", "DEPLOY", enplace.PutSecret{Value: "hunter2-hunter2"})
+	check(h.T, err)
+	broken, mended := toolchaintest.Files{}, toolchaintest.Files{}
+	for n := range 7 {
+		key := fmt.Sprintf("bad-%d", n)
+		broken = broken.With(toolchaintest.Item(key, "echo 'login with hunter2-hunter2'; exit 3\n", ""))
+		mended = mended.With(toolchaintest.Item(key, "true\n", ""))
+	}
+	good := toolchaintest.Item("good", runs, "")
+	p := h.Attach("person:bob", "own", broken.With(good))
+	first := h.exec(with, "cat /root/runs").want("run").notices(enplace.NoticeFailed)
+	n := first.Notices[0]
+	if len(n.Items) != enplace.MaxReportedItems || n.More != 2 || n.Items[0].Key != "bad-0" || !strings.Contains(n.Message, "bad-0 (person:bob)") {
+		h.Errorf("%+v", n)
+	}
+	for _, i := range n.Items {
+		if strings.Contains(i.ErrorTail, "hunter2") || !strings.Contains(i.ErrorTail, "login with [redacted]") {
+			h.Errorf("the end of %s is %q", i.Key, i.ErrorTail)
+		}
+	}
+	h.exec(with, "true").want("").notices()
+	log, err := h.computers.Errors(h.Context(), operator, "person:bob", enplace.Page{})
+	check(h.T, err)
+	if len(log.Items) != 7 || !strings.Contains(log.Items[0].Error, "status 3") || strings.Contains(fmt.Sprint(log), "hunter2") {
+		h.Errorf("%+v", log.Items)
+	}
+
+	attempts := h.state(with).Attempts
+	h.Clock.Advance(enplace.FailedRetry)
+	h.until("a retry by itself", func() bool { return h.state(with).Attempts > attempts })
+	h.exec(with, "cat /root/runs").want("run").notices()
+
+	h.Sync(p, mended.With(good))
+	h.exec(with, "cat /root/runs").want("run").notices() // the good one is not run again for the new set
+	if set := h.state(with); set.AppliedAt == nil {
+		h.Errorf("%+v", set)
+	}
+}
+
+func testTriggers(h *house) {
+	script := "exit 1\n"
+	with, inside, outside := h.Direct("cid"), h.Room("inside", "", true), h.Room("outside", "", false)
+	h.Attach("person:cid", "own", toolchaintest.Item("bad", script, ""))
+	org := h.Attach("organisation", "org", toolchaintest.Item("bad-org", script, ""))
+	defer func() { check(h.T, h.Toolchain.DeletePlugin(h.Context(), operator, org.ID)) }()
+	for _, c := range []string{with, inside, outside} {
+		h.exec(c, "true").notices(enplace.NoticeFailed)
+	}
+	agent := enplace.Caller{Kind: enplace.KeyAgent, Subject: "conversation:" + with}
+	for _, x := range []struct {
+		name         string
+		who          enplace.Caller
+		conversation string
+		trigger      enplace.Trigger
+		tries        int
+	}{
+		{"an agent", operator, with, enplace.TriggerAgent, 0},
+		{"a schedule", operator, with, enplace.TriggerSchedule, 0},
+		{"nobody", operator, with, "", 0},
+		{"an agent that says it is a person", agent, with, enplace.TriggerPerson, 0},
+		{"a person in a direct conversation", operator, with, enplace.TriggerPerson, 1},
+		{"the person's own key", toolchaintest.Person("cid"), with, enplace.TriggerPerson, 1},
+		{"a person in an internal room", operator, inside, enplace.TriggerPerson, 1},
+		{"a person in a room with others", operator, outside, enplace.TriggerPerson, 0},
+	} {
+		before := h.state(x.conversation).Attempts
+		h.execAs(x.who, x.conversation, enplace.ConversationExec{ExecRequest: shell("true", 0), Trigger: x.trigger}).notices()
+		if got := h.state(x.conversation).Attempts - before; got != x.tries {
+			h.Errorf("%s: %d tries, want %d", x.name, got, x.tries)
+		}
+	}
+	_, err := h.computers.Exec(h.Context(), operator, with, enplace.ConversationExec{ExecRequest: shell("true", 0), Trigger: "ghost"}, nil)
+	if enplace.KindOf(err) != enplace.KindInvalid {
+		h.Errorf("an unknown trigger: %v", err)
+	}
+	n, err := h.computers.Retry(h.Context(), toolchaintest.Person("cid"), h.state(with).Hash)
+	check(h.T, err)
+	if n != 1 {
+		h.Errorf("tried again on %d computers", n)
+	}
+	h.until("the retry that was asked for", func() bool { return h.state(with).Attempts == 4 })
+}
+
+// A script that never ends holds up no command for longer than its own deadline, and neither the set that mends it.
+func testHanging(h *house) {
+	with := h.Direct("dan")
+	p := h.Attach("person:dan", "own", toolchaintest.Item("hang", "sleep infinity\n", "").With(toolchaintest.Item("later", runs, "")))
+	began := time.Now()
+	o := h.execAs(operator, with, enplace.ConversationExec{ExecRequest: shell("echo here", 4)}).want("here").notices(enplace.NoticeInstalling)
+	if len(o.Notices[0].Items) != 2 || o.Notices[0].Items[0].Key != "hang" {
+		h.Errorf("%+v", o.Notices)
+	}
+	if took := time.Since(began); took > patience/2 {
+		h.Errorf("the command took %s", took)
+	}
+	h.Sync(p, toolchaintest.Item("hang", "echo fine >/root/fine\n", "").With(toolchaintest.Item("later", runs, "")))
+	h.exec(with, "cat /root/fine /root/runs").want("fine\nrun").notices()
+}
+
+// A tool whose item is switched off is selected no more: its name leads to the host's program again.
+func testEmptied(h *house) {
+	with := h.Direct("eli")
+	p := h.Attach("person:eli", "own", toolchaintest.Item("tool", "", "[tools]\n\"npm:semver\" = \"7.7.2\"\n"))
+	h.exec(with, "semver 1.2.3").want("1.2.3").notices()
+	if o := h.exec(with, "env -i /opt/mise/shims/semver 1.2.4"); strings.TrimSpace(o.Stdout) != "1.2.4" {
+		h.Errorf("without any variable: %+v", o)
+	}
+	off := false
+	_, err := h.Toolchain.UpdateItem(h.Context(), toolchaintest.Person("eli"), "person:eli", "tool", enplace.UpdateItem{Enabled: &off})
+	check(h.T, err)
+	h.exec(with, "printf '#!/bin/sh\\necho host\\n' >/usr/local/bin/semver; chmod 755 /usr/local/bin/semver; semver; env -i /opt/mise/shims/semver").want("host\nhost").notices()
+	check(h.T, h.Toolchain.DeletePlugin(h.Context(), operator, p.ID))
+}
