@@ -58,25 +58,12 @@ An import is all or nothing. It replaces the tree, or with --merge adds to it. N
 }
 
 func importLocal(ctx context.Context, c *cli, api *client.Client, id, name string, merge bool) (enplace.ImportReport, error) {
-	if name == "-" {
-		return api.Import(ctx, id, c.in, merge)
-	}
-	fi, err := os.Stat(name)
+	archive, err := openArchive(c, name)
 	if err != nil {
-		return enplace.ImportReport{}, enplace.Invalidf("cannot read %s", name).WithCause(err)
+		return enplace.ImportReport{}, err
 	}
-	if fi.IsDir() {
-		r, w := io.Pipe()
-		go func() { w.CloseWithError(packFolder(name, w)) }()
-		defer r.Close()
-		return api.Import(ctx, id, r, merge)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return enplace.ImportReport{}, enplace.Invalidf("cannot read %s", name).WithCause(err)
-	}
-	defer f.Close()
-	return api.Import(ctx, id, f, merge)
+	defer archive.Close()
+	return api.Import(ctx, id, archive, merge)
 }
 
 // packFolder writes a folder as a tar, without what an import would leave out.

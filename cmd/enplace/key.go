@@ -15,7 +15,7 @@ func newKey(c *cli) *cobra.Command {
 		Aliases: []string{"keys"},
 		Short:   "API keys: who may do what",
 		Long: `A key belongs to an operator (everything), a person (what that person created), a harness (start and read its
-tasks) or an agent (commands and files of one task). Its secret is shown once, when it is made.`,
+tasks) or an agent (commands and files of one task, or commands of one conversation). Its secret is shown once, when it is made.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newKeyCreate(c), newKeyList(c), newKeyRevoke(c), newKeyWhoami(c))
@@ -28,6 +28,7 @@ func newKeyCreate(c *cli) *cobra.Command {
 		Use:   "create NAME",
 		Short: "Make a key, and print its secret: the only time that it is shown",
 		Example: `  enplace key create alice-laptop --kind person --subject alice
+  enplace key create bot --kind agent --subject conversation:ann-1
   export ENPLACE_KEY=$(enplace key create ci --kind harness --subject har_…)`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,10 +49,10 @@ func newKeyCreate(c *cli) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar((*string)(&in.Kind), "kind", string(enplace.KeyPerson), "operator, person, harness or agent")
-	f.StringVar(&in.Subject, "subject", "", "the person's login, the harness's id or the task's id")
+	f.StringVar(&in.Subject, "subject", "", "the person's login, the harness's id, the task's id, or conversation:ID")
 	complete(cmd, "kind", cobra.FixedCompletions([]string{
 		string(enplace.KeyOperator) + "\teverything", string(enplace.KeyPerson) + "\twhat that person created",
-		string(enplace.KeyHarness) + "\ttasks of one harness", string(enplace.KeyAgent) + "\tcommands and files of one task",
+		string(enplace.KeyHarness) + "\ttasks of one harness", string(enplace.KeyAgent) + "\tcommands and files of one task, or commands of one conversation",
 	}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -16,7 +16,7 @@ func newPlugin(c *cli) *cobra.Command {
 a folder each, with environment.json, and mise.toml or setup.sh or both.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newPluginCheck(c), newPluginSchema(c))
+	cmd.AddCommand(newPluginCheck(c), newPluginSchema(c), newPluginAdd(c), newPluginList(c), newPluginShow(c), newPluginSync(c), newPluginRemove(c))
 	return cmd
 }
 

@@ -67,7 +67,8 @@ func newRoot(c *cli) *cobra.Command {
 		Use:   "enplace",
 		Short: "Puts everything in place before an AI agent starts",
 		Long: `Enplace builds a project and its packages once into an immutable version, and mounts it
-read only for every task in milliseconds.
+read only for every task in milliseconds. It keeps computers for people and rooms, with the tools
+that their organisation, team and they themselves declare.
 
 Commands that speak to a server find it by --url and --key (or ENPLACE_URL and ENPLACE_KEY),
 or on the same machine by its data directory: --data DIR (or ENPLACE_DATA).
@@ -75,13 +76,15 @@ or on the same machine by its data directory: --data DIR (or ENPLACE_DATA).
 Exit status: 0 done; 1 failed; 2 wrong use; 3 not found; 4 not allowed; 5 the state does not allow
 it now; 6 over a limit; 7 a registry or another server did not answer; 8 the server cannot be reached,
 or its host lacks something.
-` + "`enplace task run`" + ` exits with the task's own status.`,
+` + "`enplace task run`, `task exec` and `computer exec`" + ` exit with the status of what they ran.`,
 		Example: `  enplace serve --data /var/lib/enplace
   enplace env create "Content Studio"
   enplace env import content-studio ./project.tar.gz
   enplace env packages content-studio --pip pandas --npm typescript --apt jq
   enplace env build content-studio
-  enplace task run --env content-studio -- python3 -c 'import pandas; print(pandas.__version__)'`,
+  enplace task run --env content-studio -- python3 -c 'import pandas; print(pandas.__version__)'
+  enplace plugin add organisation base ./base-plugin
+  enplace computer exec ann-1 -- node --version`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -98,7 +101,8 @@ or its host lacks something.
 		}
 		return usageError(cmd, "%v", err)
 	})
-	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newPlugin(c), newAudit(c), newStatus(c), newVersion(c))
+	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newPlugin(c), newItem(c), newTeam(c), newPerson(c), newRoom(c),
+		newConversation(c), newSet(c), newComputer(c), newKeychain(c), newEgress(c), newAudit(c), newStatus(c), newVersion(c))
 	strict(root)
 	return root
 }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"enplace"
+	"enplace/client"
+)
+
+func newComputer(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "computer",
+		Aliases: []string{"computers"},
+		Short:   "Computers: durable sandboxes of people and rooms, with their tools",
+		Long: `A computer is a person's or a room's: its files and tools last. It is made by the first command of one of its
+conversations, stopped when nobody uses it, and started again by the next command.
+
+COMPUTER is person:LOGIN or room:NAME; CONVERSATION is a conversation's id.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.AddCommand(newComputerList(c), newComputerShow(c), newComputerExec(c), newComputerSSH(c), newComputerErrors(c), newComputerLog(c), newComputerReset(c))
+	return cmd
+}
+
+func newComputerList(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List computers",
+		Args:    cobra.NoArgs,
+		RunE: withClient(c, func(ctx context.Context, api *client.Client, _ []string) error {
+			all, err := everything(ctx, api.ListComputers)
+			if err != nil {
+				return err
+			}
+			return c.print(all, func(w io.Writer) {
+				rows := [][]string{{"COMPUTER", "STATE", "SETS", "FAILED", "DISK", "USED", "CREATED"}}
+				for _, v := range all {
+					rows = append(rows, []string{v.ID, string(v.State), fmt.Sprint(len(v.Sets)), fmt.Sprint(failedItems(v)), size(v.DiskBytes), ago(v.UsedAt), ago(v.CreatedAt)})
+				}
+				table(w, rows...)
+			})
+		}),
+	}
+}
+
+func failedItems(v enplace.Computer) int {
+	n := 0
+	for _, s := range v.Sets {
+		for _, i := range s.Items {
+			if i.Status == enplace.ItemFailed {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func newComputerShow(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:               "show COMPUTER",
+		Short:             "Show a computer: its sets, item by item, and its last commands",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeEach(c, offerComputers),
+		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			v, err := api.Computer(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.print(v, func(w io.Writer) { printComputer(w, v) })
+		}),
+	}
+}
+
+func printComputer(w io.Writer, v enplace.Computer) {
+	table(w, []string{"computer", v.ID}, []string{"state", string(v.State)}, []string{"base", string(v.Base)}, []string{"bundle", orDash(string(v.Bundle))},
+		[]string{"disk", size(v.DiskBytes)}, []string{"limits", fmt.Sprintf("%d MiB of memory, %d MiB of disk, %g processors, %d processes",
+			v.Limits.MemoryMiB, v.Limits.DiskMiB, v.Limits.CPUs, v.Limits.Processes)}, []string{"used", ago(v.UsedAt)}, []string{"created", ago(v.CreatedAt)})
+	for _, s := range v.Sets {
+		fmt.Fprintf(w, "\nset %s, complete: %s, to be tried again: %s, attempts: %d\n", s.Hash, when(s.AppliedAt), when(s.RetryAt), s.Attempts)
+		items := make([]enplace.InstalledItem, len(s.Items))
+		for i, item := range s.Items {
+			items[i] = item.InstalledItem
+		}
+		printItems(w, items)
+	}
+	if len(v.Local) > 0 {
+		rows := [][]string{{"INSTALLED INSIDE", "VERSION"}}
+		for _, t := range v.Local {
+			rows = append(rows, []string{printable(t.Name), orDash(printable(t.Resolved))})
+		}
+		fmt.Fprintln(w)
+		table(w, rows...)
+	}
+	if len(v.Commands) > 0 {
+		rows := [][]string{{"LAST COMMANDS", "CONVERSATION", "EXIT", "TOOK", "AT"}}
+		for _, x := range v.Commands {
+			rows = append(rows, []string{printable(x.Program), x.Conversation, fmt.Sprint(x.ExitCode), fmt.Sprintf("%.1fs", float64(x.DurationMS)/1000), ago(x.At)})
+		}
+		fmt.Fprintln(w)
+		table(w, rows...)
+	}
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"enplace"
+	"enplace/client"
+)
+
+func newSet(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "set",
+		Aliases: []string{"sets"},
+		Short:   "Sets: the items of a conversation, installed together",
+		Long: `A set is the items that a conversation reads, the organisation's first, then the team's, then the person's. It has one
+hash. Its first use has its bundle built, which later computers start from.
+
+CONVERSATION is a conversation's id; HASH is a set's, as enplace set show gives it.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.AddCommand(newSetShow(c), newSetExplain(c), newSetLog(c), newSetRetry(c), newSetRefresh(c))
+	return cmd
+}
+
+func newSetShow(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:               "show CONVERSATION",
+		Short:             "Show a conversation's set as it stands on its computer",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeEach(c, offerConversations),
+		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			s, err := api.Set(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.print(s, func(w io.Writer) { printSet(w, s) })
+		}),
+	}
+}
+
+func printSet(w io.Writer, s enplace.ConversationSet) {
+	table(w, []string{"hash", s.Hash}, []string{"chain", chainLine(s.Chain)}, []string{"bundle", bundleLine(s.Bundle)}, []string{"egress", printable(egressLine(s.Egress))})
+	if len(s.Items) > 0 {
+		fmt.Fprintln(w)
+		printItems(w, s.Items)
+	}
+	printLeft(w, s.Left, s.Clashes)
+}
+
+func chainLine(c enplace.Chain) string {
+	parts := make([]string, len(c))
+	for i, s := range c {
+		parts[i] = string(s)
+	}
+	return strings.Join(parts, " › ")
+}
+
+func bundleLine(b enplace.Bundle) string {
+	line := string(b.Status)
+	if b.Bytes > 0 {
+		line += ", " + size(b.Bytes)
+	}
+	if b.Reason != "" {
+		line += ": " + printable(b.Reason)
+	}
+	return line
+}
+
+// printItems writes how items stand, a line for each of their tools, and below them why they do not.
+func printItems(w io.Writer, items []enplace.InstalledItem) {
+	rows := [][]string{{"ITEM", "SCOPE", "STATUS", "TOOL", "REQUESTED", "RESOLVED"}}
+	for _, i := range items {
+		row := []string{i.Key, string(i.Scope), string(i.Status)}
+		if len(i.Tools) == 0 {
+			rows = append(rows, append(row, "-", "-", "-"))
+		}
+		for _, t := range i.Tools {
+			rows = append(rows, append(row[:3:3], printable(t.Name), printable(t.Requested), orDash(printable(t.Resolved))))
+		}
+	}
+	table(w, rows...)
+	for _, i := range items {
+		if i.Error != "" {
+			fmt.Fprintf(w, "%s of %s: %s\n%s", i.Key, i.Scope, printable(i.Error), lines(i.ErrorTail, "  "))
+		}
+		for _, note := range i.Notes {
+			fmt.Fprintf(w, "%s of %s: %s\n", i.Key, i.Scope, printable(note))
+		}
+	}
+}
+
+// printLeft writes what of the chain is not in a set, and why.
+func printLeft(w io.Writer, left []enplace.LeftOut, clashes []enplace.Clash) {
+	if len(left) > 0 {
+		rows := [][]string{{"LEFT OUT", "SCOPE", "WHY"}}
+		for _, l := range left {
+			rows = append(rows, []string{l.Key, string(l.Scope), printable(l.Reason)})
+		}
+		fmt.Fprintln(w)
+		table(w, rows...)
+	}
+	if len(clashes) > 0 {
+		rows := [][]string{{"CLASH", "USED", "UNUSED", "WHY"}}
+		for _, k := range clashes {
+			rows = append(rows, []string{k.Key, string(k.Used), string(k.Unused), printable(k.Reason)})
+		}
+		fmt.Fprintln(w)
+		table(w, rows...)
+	}
+}
+
+func newSetLog(c *cli) *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "log HASH",
+		Short: "Print the log of a set's bundle",
+		Args:  cobra.ExactArgs(1),
+		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			if follow {
+				_, err := api.FollowSetLog(ctx, args[0], c.out)
+				return err
+			}
+			return copyOut(c.out)(api.SetLog(ctx, args[0]))
+		}),
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as the log grows")
+	return cmd
+}
+
+func newSetRetry(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "retry HASH",
+		Short: "Try again what failed of a set: its bundle, and on computers",
+		Args:  cobra.ExactArgs(1),
+		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			r, err := api.RetrySet(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.print(r, func(w io.Writer) {
+				fmt.Fprintf(w, "tried again on %s; bundle: %s\n", counted(r.Computers, "computer"), bundleLine(r.Bundle))
+			})
+		}),
+	}
+}
+
+func newSetRefresh(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "refresh CONVERSATION",
+		Short: "Resolve latest and ranges of a conversation's set anew",
+		Long: `Resolve what a conversation's set asks for as latest, or as a range, anew. Another set of the same items takes its
+place for every conversation that has it, with a bundle of its own.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeEach(c, offerConversations),
+		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			s, err := api.RefreshSet(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.print(s, func(w io.Writer) { fmt.Fprintln(w, s.Hash) })
+		}),
+	}
+}
