@@ -25,17 +25,18 @@ var rules = map[string]rule{
 	".": {why: "the domain: rules and words that outlive every technology, so the standard library alone"},
 
 	// Programs wire, and are the one place that may know of every part.
-	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task toolchain computer plugin seal build clone server " +
+	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task toolchain computer plugin seal build clone mcpserver server " +
 		"sandbox sandbox/oci store store/sqlite blob blob/dir clock durable image egress pkgindex source redact transcript watch",
-		others: "github.com/spf13/cobra github.com/spf13/pflag github.com/prometheus/client_golang golang.org/x/crypto golang.org/x/sys golang.org/x/term"},
-	"cmd/enplace-guest": {why: "is in every sandbox: small, and pinned by TestGuestLinks", ours: "guest shim shim/first"},
-	"client":            {why: "others import it: the words of the domain and HTTP", ours: "."},
-	"enplacetest":       {why: "starts the real programs, for tests outside of this module too: it sees what a user sees", ours: "client", others: "golang.org/x/sys"},
-	"bench":             {why: "measures as a client does, against other programs", ours: ". client enplacetest", others: "golang.org/x/sync golang.org/x/sys"},
-	"faulttest":         {why: "kills the server and asks as a client what it still knows", ours: ". client enplacetest", others: "golang.org/x/sys"},
-	"attacktest":        {why: "attacks through the API, and believes nothing else", ours: ". client enplacetest", others: "golang.org/x/sys"},
-	"attacktest/probe":  {why: "runs inside a sandbox that is attacked", others: "golang.org/x/sys"},
-	"bench/clock":       {why: "runs inside a sandbox that is measured"},
+		others: "github.com/modelcontextprotocol/go-sdk/mcp github.com/spf13/cobra github.com/spf13/pflag github.com/prometheus/client_golang golang.org/x/crypto golang.org/x/sys golang.org/x/term"},
+	"cmd/enplace-guest":  {why: "is in every sandbox: small, and pinned by TestGuestLinks", ours: "guest shim shim/first"},
+	"internal/mcpserver": {why: "an agent's door, which is a client of the API like any other", ours: ". client", others: "github.com/modelcontextprotocol/go-sdk/mcp"},
+	"client":             {why: "others import it: the words of the domain and HTTP", ours: "."},
+	"enplacetest":        {why: "starts the real programs, for tests outside of this module too: it sees what a user sees", ours: "client", others: "golang.org/x/sys"},
+	"bench":              {why: "measures as a client does, against other programs", ours: ". client enplacetest", others: "golang.org/x/sync golang.org/x/sys"},
+	"faulttest":          {why: "kills the server and asks as a client what it still knows", ours: ". client enplacetest", others: "golang.org/x/sys"},
+	"attacktest":         {why: "attacks through the API, and believes nothing else", ours: ". client enplacetest", others: "golang.org/x/sys"},
+	"attacktest/probe":   {why: "runs inside a sandbox that is attacked", others: "golang.org/x/sys"},
+	"bench/clock":        {why: "runs inside a sandbox that is measured"},
 
 	// The server translates HTTP for capabilities. The store is there for one thing that belongs to HTTP: the answers that an
 	// Idempotency-Key repeats.

@@ -101,7 +101,7 @@ or its host lacks something.
 		}
 		return usageError(cmd, "%v", err)
 	})
-	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newPlugin(c), newItem(c), newTeam(c), newPerson(c), newRoom(c),
+	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newMCP(c), newPlugin(c), newItem(c), newTeam(c), newPerson(c), newRoom(c),
 		newConversation(c), newSet(c), newComputer(c), newKeychain(c), newEgress(c), newAudit(c), newStatus(c), newVersion(c))
 	strict(root)
 	return root

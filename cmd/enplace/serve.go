@@ -147,6 +147,7 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	}
 	logger.Info("listening", "address", ln.Addr().String(), "data", c.data, "version", version)
 	web := a.server.HTTP()
+	web.Handler = withMCP(web.Handler, a, ln)
 	failed, started := make(chan error, 2), make(chan struct{})
 	starting, giveUp := context.WithCancel(ctx)
 	go func() { failed <- web.Serve(ln) }()
