@@ -77,9 +77,7 @@ func TestEndIsRecordedOnceThereIsRoom(t *testing.T) {
 		runs.Add(1)
 		return nil, &enplace.Failure{Reason: enplace.ReasonExit, Message: "as it was to end"}
 	})
-	full := &tight{Store: h.store}
-	full.refusals.Store(2)
-	h.cfg.Store = full
+	h.disk.refusals.Store(2)
 	if b := h.wait(t, h.queue(t, "one")); b.Error.Message != "as it was to end" || runs.Load() != 1 {
 		t.Errorf("%+v after %d runs", b, runs.Load())
 	}

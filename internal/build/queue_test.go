@@ -21,6 +21,7 @@ import (
 type house struct {
 	*Queue
 	store store.Store
+	disk  *tight       // what the queue has of the store
 	jump  atomic.Int64 // nanoseconds that the clock is ahead
 }
 
@@ -29,9 +30,9 @@ func newHouse(t *testing.T, recipe Recipe) *house {
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
 	st, err := sqlite.Open(t.Context(), filepath.Join(dir, "db"))
 	check(t, err)
-	h := &house{store: st}
+	h := &house{store: st, disk: &tight{Store: st}}
 	now := func() time.Time { return time.Now().Add(time.Duration(h.jump.Load())) }
-	h.Queue = New(Config{Store: st, Dir: filepath.Join(dir, "logs"), Recipe: recipe, Redact: redact.New(), Logger: quiet, Now: now})
+	h.Queue = New(Config{Store: h.disk, Dir: filepath.Join(dir, "logs"), Recipe: recipe, Redact: redact.New(), Logger: quiet, Now: now})
 	check(t, h.Start(t.Context()))
 	t.Cleanup(func() {
 		h.Close()
