@@ -3,7 +3,6 @@ package shim
 import (
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -20,13 +19,13 @@ func deeper(name string, env []string) ([]string, *refusal) {
 	chain, depth := 1, 1
 	out := make([]string, 0, len(env)+1)
 	for _, e := range env {
-		v, ok := strings.CutPrefix(e, depthVar+"=")
+		v, ok := after(e, depthVar+"=")
 		if !ok {
 			out = append(out, e)
 			continue
 		}
-		last, counts, _ := strings.Cut(v, ".")
-		c, d, _ := strings.Cut(counts, ".")
+		last, counts, _ := cut(v, '.')
+		c, d, _ := cut(counts, '.')
 		if last == pid {
 			chain = 1 + count(c)
 		}
@@ -52,7 +51,7 @@ func count(s string) int {
 // Python does, and would look for them beside the shim. The hyphen that makes a login shell is kept.
 func exec(path string, argv, env []string) syscall.Errno {
 	args := append([]string{path}, argv[1:]...)
-	if strings.HasPrefix(argv[0], "-") {
+	if _, login := after(argv[0], "-"); login {
 		args[0] = argv[0]
 	}
 	errno := execve(path, args, env)
@@ -75,7 +74,8 @@ func isText(path string) bool {
 	}
 	defer syscall.Close(fd)
 	start, err := readAll(fd, 128)
-	return err == nil && strings.IndexByte(start, 0) < 0
+	_, _, binary := cut(start, 0)
+	return err == nil && !binary
 }
 
 // cannot says that there is a program and it does not run.

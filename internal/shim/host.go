@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"strings"
 	"syscall"
 )
 
@@ -33,7 +32,7 @@ func (t Tools) host(name string, argv, env []string) *refusal {
 		}
 	}
 	denied := ""
-	for dir := range strings.SplitSeq(searchPath(env), ":") {
+	for dir, rest, more := cut(searchPath(env), ':'); more || dir != ""; dir, rest, more = cut(rest, ':') {
 		if dir == "" || dir[0] != '/' {
 			continue
 		}
@@ -71,7 +70,7 @@ func among(files []file, f file) bool {
 // searchPath gives the first PATH of an environment, as getenv does.
 func searchPath(env []string) string {
 	for _, e := range env {
-		if v, ok := strings.CutPrefix(e, "PATH="); ok && v != "" {
+		if v, ok := after(e, "PATH="); ok && v != "" {
 			return v
 		}
 	}

@@ -2,7 +2,6 @@ package shim
 
 import (
 	"errors"
-	"strings"
 	"syscall"
 )
 
@@ -77,7 +76,7 @@ func lookup(index, name string) (c *Command, err error) {
 
 // walk gives each record.
 func walk(index string, each func(record string) error) error {
-	rest, ok := strings.CutPrefix(index, header)
+	rest, ok := after(index, header)
 	for ok && len(rest) >= 4 {
 		size := uint64(rest[0])<<24 | uint64(rest[1])<<16 | uint64(rest[2])<<8 | uint64(rest[3])
 		if rest = rest[4:]; size == 0 {
@@ -100,7 +99,7 @@ func walk(index string, each func(record string) error) error {
 func decodeCommand(record string) (*Command, error) {
 	var f [fields]string
 	for i := range f {
-		value, rest, ok := strings.Cut(record, "\x00")
+		value, rest, ok := cut(record, 0)
 		if !ok {
 			return nil, errDamaged
 		}

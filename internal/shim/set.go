@@ -3,7 +3,6 @@ package shim
 import (
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -18,7 +17,7 @@ const (
 // computer's own. It is "" where there is none.
 func (t Tools) set(env []string) string {
 	for _, e := range env {
-		if v, ok := strings.CutPrefix(e, SetVar+"="); ok && IsHash(v) {
+		if v, ok := after(e, SetVar+"="); ok && IsHash(v) {
 			return v
 		}
 	}
@@ -33,7 +32,7 @@ func (t Tools) set(env []string) string {
 		pid = parent(pid)
 	}
 	hash, err := readFile(t.DefaultSet(), 128)
-	if hash = strings.TrimSuffix(hash, "\n"); err != nil || !IsHash(hash) {
+	if hash, _, _ = cut(hash, '\n'); err != nil || !IsHash(hash) {
 		return ""
 	}
 	return hash
@@ -54,8 +53,9 @@ func IsHash(s string) bool {
 
 // startedWith gives the set that a process was started with; "" also where that may not be read.
 func startedWith(pid int) string {
-	for e := range strings.SplitSeq(process(pid, "environ", maxEnvironBytes), "\x00") {
-		if v, ok := strings.CutPrefix(e, SetVar+"="); ok && IsHash(v) {
+	environ := process(pid, "environ", maxEnvironBytes)
+	for e, rest, more := cut(environ, 0); more || e != ""; e, rest, more = cut(rest, 0) {
+		if v, ok := after(e, SetVar+"="); ok && IsHash(v) {
 			return v
 		}
 	}
@@ -64,9 +64,9 @@ func startedWith(pid int) string {
 
 // parent gives the parent of a process, or 0. The name of a program, in brackets, can hold anything.
 func parent(pid int) int {
-	stat := process(pid, "stat", 4096)
-	_, ppid, _ := strings.Cut(strings.TrimPrefix(stat[strings.LastIndexByte(stat, ')')+1:], " "), " ")
-	ppid, _, _ = strings.Cut(ppid, " ")
+	fields, _ := after(afterLast(process(pid, "stat", 4096), ')'), " ")
+	_, ppid, _ := cut(fields, ' ')
+	ppid, _, _ = cut(ppid, ' ')
 	n, _ := strconv.Atoi(ppid)
 	return n
 }

@@ -7,7 +7,6 @@ package shim
 import (
 	"errors"
 	"os"
-	"strings"
 	"syscall"
 )
 
@@ -63,7 +62,7 @@ func CalledAs(argv []string) string {
 	if len(argv) == 0 {
 		return ""
 	}
-	name := strings.TrimPrefix(argv[0][strings.LastIndexByte(argv[0], '/')+1:], "-")
+	name, _ := after(afterLast(argv[0], '/'), "-")
 	if OwnName(name) {
 		return ""
 	}
