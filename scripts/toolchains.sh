@@ -55,7 +55,7 @@ on bob whose
 
 say "Behind that, the set was built into a bundle in a clean sandbox"
 hash=$(enplace --json set show standup | sed -n 's/^ *"hash": *"\([0-9a-f]*\)".*/\1/p' | head -n 1)
-show enplace set bundle "$hash" --wait 10m
+show enplace set log "$hash" --follow
 
 say "A second computer starts from it: nothing is installed, and everything is there"
 on planning sh -c 'node --version; prettier --version; jq --version; cowsay from a bundle; whose'
