@@ -1,6 +1,12 @@
 package realtest
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +117,25 @@ func TestPythonPackagesOfEarlierLayersBesideFiles(t *testing.T) {
 	e.sameAsFromScratch(files)
 }
 
+// A project's own lock is held against what lies there as a resolution is.
+func TestPythonPackagesOfEarlierLayersByUVLock(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	for _, name := range []string{"pyproject.toml", "uv.lock"} {
+		raw, err := os.ReadFile(filepath.Join("testdata", "reuse", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(raw)
+	}
+	e := newEnv(t, enplace.CreateEnvironment{}, files)
+	_, log := e.build()
+	want(t, log, "rule: uv.lock, by uv sync")
+	_, log = e.packages("six==1.17.0")
+	want(t, log, "2 of 3 packages taken from build 1, 1 installed")
+	e.sameAsFromScratch(files)
+}
+
 // Images that are gone are no parts: what they had is installed again.
 func TestPythonPackagesOfEarlierLayersThatAreGone(t *testing.T) {
 	t.Parallel()
@@ -127,4 +152,67 @@ func TestPythonPackagesOfEarlierLayersThatAreGone(t *testing.T) {
 	b, log := e.packages("idna==3.7", "six==1.17.0")
 	want(t, log, "2 packages are installed anew, as the images that had them are gone")
 	everyHash(t, e.manifest(b))
+}
+
+// Code of a package that changes another one while both are installed does not outlast its own package.
+func TestPackageChangedByAnother(t *testing.T) {
+	t.Parallel()
+	const backend = `import os, tarfile, time, zipfile, glob
+def build_wheel(folder, settings=None, metadata=None):
+    if os.fork() == 0:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for n in range(3):
+            os.dup2(null, n)
+        while True:
+            for path in glob.glob("/env/*/.venv/lib/python3*/site-packages/idna-3.7.dist-info/RECORD"):
+                with open(os.path.join(os.path.dirname(path), "../idna/core.py"), "a") as f:
+                    f.write("# evil\n")
+                os._exit(0)
+            time.sleep(0.001)
+    with zipfile.ZipFile(os.path.join(folder, "evil-1-py3-none-any.whl"), "w") as z:
+        z.writestr("evil.py", "")
+        z.writestr("evil-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
+        z.writestr("evil-1.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        z.writestr("evil-1.dist-info/RECORD", "evil.py,,\nevil-1.dist-info/METADATA,,\nevil-1.dist-info/WHEEL,,\nevil-1.dist-info/RECORD,,\n")
+    return "evil-1-py3-none-any.whl"
+`
+	var sdist bytes.Buffer
+	zipped := gzip.NewWriter(&sdist)
+	archive := tar.NewWriter(zipped)
+	for name, text := range map[string]string{
+		"PKG-INFO":       "Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
+		"pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n",
+		"backend.py":     backend,
+	} {
+		if err := archive.WriteHeader(&tar.Header{Name: "evil-1/" + name, Mode: 0o644, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(archive.Close(), zipped.Close()); err != nil {
+		t.Fatal(err)
+	}
+	start(t)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /simple/evil/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<a href="/evil-1.tar.gz">evil-1.tar.gz</a>`)
+	})
+	mux.HandleFunc("GET /evil-1.tar.gz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(sdist.Bytes()) })
+	index := serve(t, mux) + "/simple/"
+	e := newEnv(t, enplace.CreateEnvironment{}, map[string]string{"requirements.txt": "--extra-index-url " + index + "\nevil\nidna==3.7\ncertifi\n"})
+	e.build()
+	const look = "tail -n 1 $PROJECT_ROOT/.venv/lib/python3*/site-packages/idna/core.py"
+	if got := e.run(e.task(), look); got != "# evil" {
+		t.Fatalf("idna was not changed: %q", got)
+	}
+	e.put("requirements.txt", "idna==3.7\ncertifi\n")
+	_, log := e.build()
+	want(t, log, "1 of 2 packages taken from build 1, 1 installed")
+	if got := e.run(e.task(), look); got == "# evil" {
+		t.Error("a package that is there no more has left something in another one")
+	}
 }
