@@ -9,7 +9,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"enplace"
 	"enplace/internal/base"
 	"enplace/internal/blob/dir"
 	"enplace/internal/image"
@@ -72,7 +71,7 @@ func TestCollectAfterTheClockWasSet(t *testing.T) {
 			t.Errorf("settled is %v: %+v, %v", settled, done, err)
 		}
 	}
-	if _, err := images.Stat(enplace.Digest(packed.Digest)); err == nil {
+	if _, err := images.Stat(packed.Digest); err == nil {
 		t.Error("the image is still there")
 	}
 }
