@@ -147,14 +147,13 @@ func (m *machine) conversation(chain enplace.Chain) enplace.Conversation {
 	return conv
 }
 
-// bring verifies what a bundle brought, and installs what is not there.
+// bring verifies what a bundle brought, and has what is not whole installed again.
 func bring(ctx context.Context, box sandbox.Sandbox, work provision.Job, restored bool) (provision.Result, error) {
 	if restored {
 		res, err := provision.Verify(ctx, box, work)
 		if err != nil || !slices.ContainsFunc(res.Items, notInstalled) {
 			return res, err
 		}
-		work.Have = res.Items
 	}
 	return provision.Apply(ctx, box, work)
 }

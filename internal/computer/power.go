@@ -121,7 +121,10 @@ func restored(set store.SetRecord) enplace.ComputerSet {
 	return c
 }
 
-// halt stops a computer that nobody has used for that long; 0 stops it whoever uses it.
+// inUse has halt stop a computer whoever uses it.
+const inUse time.Duration = -1
+
+// halt stops a computer that nobody uses, nor has used for that long.
 func (m *machine) halt(ctx context.Context, idle time.Duration) error {
 	m.power.Lock()
 	defer m.power.Unlock()
@@ -132,7 +135,7 @@ func (m *machine) halt(ctx context.Context, idle time.Duration) error {
 func (m *machine) stop(ctx context.Context, idle time.Duration) error {
 	m.mu.Lock()
 	box := m.box
-	busy := idle > 0 && (m.users > 0 || len(m.jobs) > 0 || m.s.cfg.Now().Sub(m.used) < idle)
+	busy := idle != inUse && (m.users > 0 || len(m.jobs) > 0 || m.s.cfg.Now().Sub(m.used) < idle)
 	if box == nil || busy && !stopped(box) {
 		m.mu.Unlock()
 		return nil

@@ -182,7 +182,7 @@ func (s *Service) Close() {
 	var group sync.WaitGroup
 	for _, m := range s.all() {
 		group.Go(func() {
-			if err := m.halt(context.Background(), 0); err != nil {
+			if err := m.halt(context.Background(), inUse); err != nil {
 				s.cfg.Logger.Error("stopping a computer", "computer", m.id, "err", err)
 			}
 		})
@@ -244,7 +244,7 @@ func (s *Service) makeRoom(ctx context.Context) error {
 		if !m.power.TryLock() { // it is being started or stopped
 			continue
 		}
-		err := m.stop(ctx, 1)
+		err := m.stop(ctx, 0)
 		m.power.Unlock()
 		if err != nil {
 			return fmt.Errorf("stopping the computer %s to make room: %w", m.id, err)

@@ -42,7 +42,7 @@ func (s *Service) live(rec store.ComputerRecord, volumes map[string]int64) enpla
 		if m.box != nil && !stopped(m.box) {
 			out.State = enplace.ComputerRunning
 		}
-		if m.dirty {
+		if m.commands != nil { // newer than the record, or the same
 			out.Commands, out.UsedAt = slices.Clone(m.commands), m.used.UTC()
 		}
 		m.mu.Unlock()

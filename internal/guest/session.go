@@ -115,7 +115,7 @@ func (x *session) start(program string, argv []string) bool {
 	if env == nil {
 		env = x.s.sessionEnv()
 	}
-	r := execRequest{Argv: argv, Env: slices.Clone(env), Dir: x.s.sessionDir(env), TTY: x.tty, Stdin: true, Stdout: true, Stderr: true}
+	r := execRequest{Argv: argv, Env: slices.Clone(env), Dir: x.sessionDir(), TTY: x.tty, Stdin: true, Stdout: true, Stderr: true}
 	for _, v := range x.vars {
 		name, value, _ := strings.Cut(v, "=")
 		r.Env = withVariable(r.Env, name, value)
@@ -167,18 +167,16 @@ func (x *session) hangUp() {
 	}
 }
 
-// sessionDir gives the folder that standard sessions start in: the working directory, or home in a sandbox that has none.
-func (s *server) sessionDir(env []string) string {
-	dirs := []string{s.o.TaskDir}
-	for _, v := range env {
+// sessionDir gives the folder that standard sessions start in: the working directory, or home where they bring their variables.
+func (x *session) sessionDir() string {
+	dir := x.s.o.TaskDir
+	for _, v := range x.env {
 		if home, ok := strings.CutPrefix(v, "HOME="); ok {
-			dirs = append(dirs, home)
+			dir = home
 		}
 	}
-	for _, dir := range dirs {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			return dir
-		}
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return dir
 	}
 	return "/"
 }

@@ -77,8 +77,8 @@ func (s *Service) DeleteTeam(ctx context.Context, c enplace.Caller, name string)
 	}
 	err := s.cfg.Store.DeleteTeam(ctx, name)
 	if errors.Is(err, store.ErrConflict) {
-		return enplace.Conflictf("the team %s still has plugins, rooms, secrets or a policy", name).
-			WithFix("remove these first; enplace plugin list --scope team:%s shows its plugins", name)
+		return enplace.Conflictf("the team %s still has plugins, choices about items, rooms, secrets or a policy", name).
+			WithFix("remove these first; enplace plugin list, enplace item list and enplace egress show, each with team:%s, show them", name)
 	}
 	return s.removed(ctx, c, missing(err, "team", name), "team.delete", name)
 }
@@ -130,8 +130,8 @@ func (s *Service) DeletePerson(ctx context.Context, c enplace.Caller, login stri
 	}
 	err := s.cfg.Store.DeletePerson(ctx, login)
 	if errors.Is(err, store.ErrConflict) {
-		return enplace.Conflictf("the person %s still has a computer, plugins, secrets or a policy", login).
-			WithFix("remove these first; enplace computer reset person:%s removes the computer with all its files", login)
+		return enplace.Conflictf("the person %s still has a computer, plugins, choices about items, secrets or a policy", login).
+			WithFix("remove these first; enplace computer reset person:%s --yes removes the computer with all its files", login)
 	}
 	return s.removed(ctx, c, missing(err, "person", login), "person.delete", login)
 }
@@ -177,7 +177,7 @@ func (s *Service) DeleteRoom(ctx context.Context, c enplace.Caller, name string)
 	}
 	err := s.cfg.Store.DeleteRoom(ctx, name)
 	if errors.Is(err, store.ErrConflict) {
-		return enplace.Conflictf("the room %s still has a computer", name).WithFix("enplace computer reset room:%s removes it with all its files", name)
+		return enplace.Conflictf("the room %s still has a computer", name).WithFix("enplace computer reset room:%s --yes removes it with all its files", name)
 	}
 	return s.removed(ctx, c, missing(err, "room", name), "room.delete", name)
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -228,9 +229,10 @@ func (h *House) Direct(login string) string {
 	h.T.Helper()
 	_, err := h.Toolchain.PutPerson(h.T.Context(), Operator, login)
 	h.check(err)
-	_, err = h.Toolchain.PutConversation(h.T.Context(), Operator, "with-"+login, enplace.PutConversation{Kind: enplace.ConversationDirect, Person: login})
+	id := "with-" + strings.ReplaceAll(login, ".", "-")
+	_, err = h.Toolchain.PutConversation(h.T.Context(), Operator, id, enplace.PutConversation{Kind: enplace.ConversationDirect, Person: login})
 	h.check(err)
-	return "with-" + login
+	return id
 }
 
 // Room makes a room of a team, or of the organisation for "", with a conversation, and gives the conversation's id.
