@@ -230,11 +230,11 @@ func (a *app) toolchains(o serveOptions, blobs *dir.Store, git *clone.Cloner, sc
 		return err
 	}
 	a.toolchain = toolchain.New(toolchain.Config{
-		Store: a.store, Blobs: blobs, Git: git, Runtime: a.runtime, Base: a.baseNow, Sealer: sealer, Audit: trail, Logger: a.log, Now: time.Now,
+		Store: a.store, Blobs: blobs, Git: git, Runtime: a.runtime, Base: a.baseNow, Sealer: sealer, Audit: trail, Logger: a.log, Now: a.clock.Now, Settled: a.clock.Settled,
 		LogDir: filepath.Join(a.data, "logs", "sets"), Scratch: scratch, Limits: o.buildLimits, SyncEvery: o.syncEvery,
 	})
 	a.computers = computer.New(computer.Config{
-		Store: a.store, Toolchain: a.toolchain, Runtime: a.runtime, Audit: trail, Logger: a.log, Now: time.Now,
+		Store: a.store, Toolchain: a.toolchain, Runtime: a.runtime, Audit: trail, Logger: a.log, Now: a.clock.Now,
 		LogDir: filepath.Join(a.data, "logs", "computers"), Limits: o.computerLimits, Idle: o.idle, Retry: o.retry, MaxRunning: o.maxComputers,
 	})
 	return nil

@@ -51,6 +51,8 @@ type Config struct {
 	Limits    enplace.Limits // of the sandbox that a bundle is built in; default enplace.DefaultBuildLimits
 	SyncEvery time.Duration  // how often plugins of git repositories are synced; default DefaultSyncEvery, negative for never
 	Retention time.Duration  // how long a set that nobody uses is kept, with its bundle; default DefaultRetention
+
+	Settled func(time.Duration) bool // whether dates have told durations right for that long; always unless it is set
 }
 
 // Defaults of a Config.
@@ -84,6 +86,9 @@ func New(cfg Config) *Service {
 	cfg.Limits = cfg.Limits.Or(enplace.DefaultBuildLimits)
 	cfg.SyncEvery = cmp.Or(cfg.SyncEvery, DefaultSyncEvery)
 	cfg.Retention = cmp.Or(cfg.Retention, DefaultRetention)
+	if cfg.Settled == nil {
+		cfg.Settled = func(time.Duration) bool { return true }
+	}
 	s := &Service{cfg: cfg, bundles: make(chan string, maxWaitingBundles), known: map[string]bool{}, resolved: map[string]resolved{}, noted: map[string]noted{}}
 	s.redactor.Store(redact.New())
 	s.ctx, s.stop = context.WithCancel(context.Background())

@@ -161,6 +161,9 @@ func (s *Service) Policies(ctx context.Context, chain enplace.Chain) ([]enplace.
 // collect forgets sets that nobody used for long, and the logs of those that are gone. Their bundles go with the next collection of
 // images.
 func (s *Service) collect(ctx context.Context) error {
+	if !s.cfg.Settled(s.cfg.Retention) { // by their dates some would go too early
+		return s.sweepLogs(ctx)
+	}
 	n, err := s.cfg.Store.DeleteSets(ctx, s.cfg.Now().Add(-s.cfg.Retention))
 	if err != nil {
 		return fmt.Errorf("forgetting unused sets: %w", err)
