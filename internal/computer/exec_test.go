@@ -14,11 +14,12 @@ const runs = "echo run >>/root/runs\n"
 
 func TestCommands(t *testing.T) {
 	h := newHouse(t)
-	t.Run("FirstInstallsAndLaterOnesAreWarm", func(t *testing.T) { testFirst(&house{h.House, t, h.computers, h.cfg}) })
-	t.Run("FailedItems", func(t *testing.T) { testFailed(&house{h.House, t, h.computers, h.cfg}) })
-	t.Run("Triggers", func(t *testing.T) { testTriggers(&house{h.House, t, h.computers, h.cfg}) })
-	t.Run("HangingScript", func(t *testing.T) { testHanging(&house{h.House, t, h.computers, h.cfg}) })
-	t.Run("SetWithoutItems", func(t *testing.T) { testEmptied(&house{h.House, t, h.computers, h.cfg}) })
+	for name, test := range map[string]func(*house){
+		"FirstInstallsAndLaterOnesAreWarm": testFirst, "FailedItems": testFailed, "Triggers": testTriggers, "HangingScript": testHanging,
+		"SetWithoutItems": testEmptied,
+	} {
+		t.Run(name, func(t *testing.T) { h.part(t, test) })
+	}
 }
 
 func testFirst(h *house) {

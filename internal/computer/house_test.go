@@ -41,6 +41,15 @@ func newHouse(t *testing.T, change ...func(*computer.Config)) *house {
 	return h
 }
 
+// part runs a part of a test, which fails for what goes wrong in it.
+func (h *house) part(t *testing.T, test func(*house)) {
+	defer h.In(t)()
+	whole := h.T
+	h.T = t
+	defer func() { h.T = whole }()
+	test(h)
+}
+
 func (h *house) open() {
 	h.T.Helper()
 	h.cfg.Toolchain = h.Toolchain

@@ -22,7 +22,7 @@ func TestLife(t *testing.T) {
 		"FilesLast": testFilesLast, "KilledInstallation": testKilled, "IdleComputer": testIdle, "Reset": testReset,
 		"ResetDuringInstallation": testResetInstalling, "LostVolume": testLost, "TwoAtOnce": testTwo, "Terminal": testTerminal,
 	} {
-		t.Run(name, func(t *testing.T) { h := *h; h.T = t; test(&h) })
+		t.Run(name, func(t *testing.T) { h.part(t, test) })
 	}
 }
 

@@ -172,14 +172,21 @@ func (h *House) check(err error) {
 	}
 }
 
-// Files are the files of a plugin below its environments folder.
+// In has a part of a test fail for what goes wrong in it, until the function given is called. Parts are one after another.
+func (h *House) In(t testing.TB) (back func()) {
+	whole := h.T
+	h.T = t
+	return func() { h.T = whole }
+}
+
+// Files are the files of a plugin below its environments folder, or below the plugin's own for a name that begins with a slash.
 type Files map[string]string
 
 // Item gives the files of an item with a setup.sh, a mise.toml or both; "" for none.
 func Item(key, script, mise string) Files {
 	f := Files{key + "/environment.json": `{"name": "` + key + `", "description": "For a test."}`}
 	if script != "" {
-		f[key+"/setup.sh"] = script
+		f[key+"/setup.sh"] = "#!/bin/bash\n" + script
 	}
 	if mise != "" {
 		f[key+"/mise.toml"] = mise
@@ -201,7 +208,11 @@ func (f Files) Archive() io.Reader {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		_ = w.WriteHeader(&tar.Header{Name: "environments/" + name, Mode: 0o644, Size: int64(len(f[name]))}) // into memory
+		at, own := strings.CutPrefix(name, "/")
+		if !own {
+			at = "environments/" + name
+		}
+		_ = w.WriteHeader(&tar.Header{Name: at, Mode: 0o644, Size: int64(len(f[name]))}) // into memory
 		_, _ = io.WriteString(w, f[name])
 	}
 	_ = w.Close()

@@ -1,0 +1,507 @@
+package toolchain_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"enplace"
+	"enplace/internal/access"
+	"enplace/internal/toolchain/toolchaintest"
+)
+
+var operator = toolchaintest.Operator
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// house is a house whose steps a part of a test takes.
+type house struct {
+	*toolchaintest.House
+	t *testing.T
+}
+
+func TestToolchain(t *testing.T) {
+	h := toolchaintest.New(t)
+	for name, test := range map[string]func(house){
+		"Access": testAccess, "Sync": testSync, "Keys": testKeys, "Choices": testChoices, "Conversations": testConversations,
+		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer h.In(t)()
+			test(house{h, t})
+		})
+	}
+}
+
+// set gives the set of a conversation.
+func (h house) set(id string) enplace.Set {
+	h.t.Helper()
+	conv, err := h.Toolchain.Conversation(h.t.Context(), operator, access.Read, id)
+	check(h.t, err)
+	rec, err := h.Toolchain.SetOf(h.t.Context(), conv)
+	check(h.t, err)
+	return rec.Set
+}
+
+// keys gives SCOPE/KEY of a set's items, in order.
+func keys(s enplace.Set) string {
+	var all []string
+	for _, i := range s.Items {
+		all = append(all, string(i.Scope)+"/"+i.Key)
+	}
+	return strings.Join(all, " ")
+}
+
+func item(key string) toolchaintest.Files { return toolchaintest.Item(key, "true\n", "") }
+
+// Each method, asked by the operator, ann, bob, a harness and an agent of ann's conversation: y is yes, f forbidden, and a dot
+// not found.
+func testAccess(h house) {
+	ctx, s := h.t.Context(), h.Toolchain
+	ann := h.Direct("a-ann")
+	h.Direct("a-bob")
+	_, err := s.PutTeam(ctx, operator, "a-team", enplace.PutTeam{People: []string{"a-ann"}})
+	check(h.t, err)
+	ours, theirs := h.Room("a-ours", "", false), h.Room("a-theirs", "a-team", false)
+	org := h.Attach("organisation", "a-org", item("a-org"))
+	own := h.Attach("person:a-ann", "a-own", item("a-own"))
+	hash := h.set(ann).Hash
+	callers := []enplace.Caller{operator, toolchaintest.Person("a-ann"), toolchaintest.Person("a-bob"), {Kind: enplace.KeyHarness, Subject: "har_1"},
+		{Kind: enplace.KeyAgent, Subject: access.ConversationSubject(ann)}}
+	sees := func(_ any, err error) error { return err }
+	on := true
+	for _, x := range []struct {
+		what, answers string
+		do            func(c enplace.Caller) error
+	}{
+		{"make a team", "yffff", func(c enplace.Caller) error { return sees(s.PutTeam(ctx, c, "a-new", enplace.PutTeam{})) }},
+		{"see a team", "yyy..", func(c enplace.Caller) error { return sees(s.Team(ctx, c, "a-team")) }},
+		{"list teams", "yyy..", func(c enplace.Caller) error { return sees(s.ListTeams(ctx, c, enplace.Page{})) }},
+		{"make a person", "yffff", func(c enplace.Caller) error { return sees(s.PutPerson(ctx, c, "a-ann")) }},
+		{"see a person", "yyy..", func(c enplace.Caller) error { return sees(s.Person(ctx, c, "a-ann")) }},
+		{"list people", "yyy..", func(c enplace.Caller) error { return sees(s.ListPeople(ctx, c, enplace.Page{})) }},
+		{"make a room", "yffff", func(c enplace.Caller) error { return sees(s.PutRoom(ctx, c, "a-ours", enplace.PutRoom{})) }},
+		{"see a room", "yyy..", func(c enplace.Caller) error { return sees(s.Room(ctx, c, "a-theirs")) }},
+		{"list rooms", "yyy..", func(c enplace.Caller) error { return sees(s.ListRooms(ctx, c, enplace.Page{})) }},
+		{"change ann's conversation", "yy..f", func(c enplace.Caller) error {
+			return sees(s.PutConversation(ctx, c, ann, enplace.PutConversation{Kind: enplace.ConversationDirect, Person: "a-ann"}))
+		}},
+		{"change a room's conversation", "yff..", func(c enplace.Caller) error {
+			return sees(s.PutConversation(ctx, c, ours, enplace.PutConversation{Kind: enplace.ConversationRoom, Room: "a-ours"}))
+		}},
+		{"run in ann's conversation", "yy..y", func(c enplace.Caller) error { return sees(s.Conversation(ctx, c, access.Run, ann)) }},
+		{"run in a room of the organisation", "yyy..", func(c enplace.Caller) error { return sees(s.Conversation(ctx, c, access.Run, ours)) }},
+		{"run in a room of ann's team", "yy...", func(c enplace.Caller) error { return sees(s.Conversation(ctx, c, access.Run, theirs)) }},
+		{"see ann's computer", "yy...", func(c enplace.Caller) error { return s.MayComputer(ctx, c, access.Read, "person:a-ann") }},
+		{"take away ann's computer", "yy...", func(c enplace.Caller) error { return s.MayComputer(ctx, c, access.Write, "person:a-ann") }},
+		{"see a room's computer", "yyy..", func(c enplace.Caller) error { return s.MayComputer(ctx, c, access.Read, "room:a-ours") }},
+		{"take away a room's computer", "yff..", func(c enplace.Caller) error { return s.MayComputer(ctx, c, access.Write, "room:a-ours") }},
+		{"see a computer of ann's team's room", "yy...", func(c enplace.Caller) error { return s.MayComputer(ctx, c, access.Read, "room:a-theirs") }},
+		{"sync the organisation's plugin", "yff..", func(c enplace.Caller) error { return sees(s.SyncPlugin(ctx, c, org.ID, item("a-org").Archive())) }},
+		{"sync ann's plugin", "yy...", func(c enplace.Caller) error { return sees(s.SyncPlugin(ctx, c, own.ID, item("a-own").Archive())) }},
+		{"see the organisation's plugin", "yyy..", func(c enplace.Caller) error { return sees(s.Plugin(ctx, c, org.ID)) }},
+		{"see ann's plugin", "yy...", func(c enplace.Caller) error { return sees(s.Plugin(ctx, c, own.ID)) }},
+		{"list ann's plugins", "yy...", func(c enplace.Caller) error { return sees(s.ListPlugins(ctx, c, "person:a-ann", enplace.Page{})) }},
+		{"attach one to ann", "yy...", func(c enplace.Caller) error {
+			p, err := s.CreatePluginArchive(ctx, c, "person:a-ann", "a-more", item("a-more").Archive())
+			if err == nil {
+				err = s.DeletePlugin(ctx, c, p.ID)
+			}
+			return err
+		}},
+		{"list ann's items", "yy...", func(c enplace.Caller) error { return sees(s.ListItems(ctx, c, "person:a-ann")) }},
+		{"see an item of the organisation", "yyy..", func(c enplace.Caller) error { return sees(s.Item(ctx, c, "organisation", "a-org")) }},
+		{"change an item of the organisation", "yff..", func(c enplace.Caller) error {
+			return sees(s.UpdateItem(ctx, c, "organisation", "a-org", enplace.UpdateItem{Enabled: &on}))
+		}},
+		{"change ann's item", "yy...", func(c enplace.Caller) error {
+			return sees(s.UpdateItem(ctx, c, "person:a-ann", "a-own", enplace.UpdateItem{Enabled: &on}))
+		}},
+		{"choose for ann", "yy...", func(c enplace.Caller) error {
+			return s.PutChoice(ctx, c, "person:a-ann", "a-org", enplace.PutChoice{State: enplace.ChoiceInherit})
+		}},
+		{"choose for the team", "yff..", func(c enplace.Caller) error {
+			return s.PutChoice(ctx, c, "team:a-team", "a-org", enplace.PutChoice{State: enplace.ChoiceInherit})
+		}},
+		{"set ann's policy", "yy...", func(c enplace.Caller) error { return s.PutEgress(ctx, c, "person:a-ann", nil) }},
+		{"set the organisation's policy", "yff..", func(c enplace.Caller) error { return s.PutEgress(ctx, c, "organisation", nil) }},
+		{"put a secret of ann's", "yy...", func(c enplace.Caller) error {
+			return sees(s.PutSecret(ctx, c, "person:a-ann", "A_TOKEN", enplace.PutSecret{Value: "secret-of-ann"}))
+		}},
+		{"list the organisation's secrets", "yff..", func(c enplace.Caller) error { return sees(s.ListSecrets(ctx, c, "organisation")) }},
+		{"refresh ann's set", "yy..f", func(c enplace.Caller) error { return sees(s.Refresh(ctx, c, ann)) }},
+		{"see a set", "yyy..", func(c enplace.Caller) error { return sees(s.Set(ctx, c, hash)) }},
+		{"retry a bundle", "yyy..", func(c enplace.Caller) error { return sees(s.RetryBundle(ctx, c, hash)) }},
+	} {
+		for i, c := range callers {
+			want := map[byte]enplace.Kind{'y': "", 'f': enplace.KindForbidden, '.': enplace.KindNotFound}[x.answers[i]]
+			if err := x.do(c); enplace.KindOf(err) != want {
+				h.t.Errorf("%s as %s %s: %v, want %q", x.what, c.Kind, c.Subject, err, want)
+			}
+		}
+	}
+	for _, p := range []enplace.Plugin{org, own} {
+		check(h.t, s.DeletePlugin(ctx, operator, p.ID))
+	}
+}
+
+// Items that a sync breaks keep their last good definition, and say so; those that are gone go; what an operator set stays.
+func testSync(h house) {
+	ctx, s := h.t.Context(), h.Toolchain
+	with := h.Direct("s-ann")
+	p := h.Attach("person:s-ann", "own", item("one").With(item("two"), item("three")))
+	mode := enplace.ItemAvailable
+	_, err := s.UpdateItem(ctx, operator, "person:s-ann", "three", enplace.UpdateItem{Mode: &mode})
+	check(h.t, err)
+	before := h.set(with)
+	broken := item("one").With(toolchaintest.Item("two", "", "[tools\n"), toolchaintest.Item("three", "echo new\n", ""))
+	delete(broken, "one/environment.json")
+	delete(broken, "one/setup.sh")
+	p = h.Sync(p, broken)
+	if !slices.Equal(p.Items, []string{"three", "two"}) {
+		h.t.Errorf("items %v", p.Items)
+	}
+	if got := keys(h.set(with)); got != "person:s-ann/two" || h.set(with).Items[0].Hash() != before.Items[1].Hash() {
+		h.t.Errorf("set %s, was %s", got, keys(before))
+	}
+	two, err := s.Item(ctx, operator, "person:s-ann", "two")
+	check(h.t, err)
+	if len(two.Findings) < 2 || two.Findings[0].File != "environments/two/mise.toml" || two.Findings[0].Line != 1 || !strings.Contains(two.Findings[len(two.Findings)-1].Message, "last good") {
+		h.t.Errorf("findings %+v", two.Findings)
+	}
+	three, err := s.Item(ctx, operator, "person:s-ann", "three")
+	check(h.t, err)
+	if script, _ := three.File("setup.sh"); three.Mode != enplace.ItemAvailable || script != "#!/bin/bash\necho new\n" {
+		h.t.Errorf("%+v", three)
+	}
+	// A plugin whose folder of items is no more keeps all of them.
+	p = h.Sync(p, toolchaintest.Files{"/README": "nothing"})
+	if !slices.Equal(p.Items, []string{"three", "two"}) || len(p.Findings) == 0 {
+		h.t.Errorf("%+v", p)
+	}
+	// Mended, it is as it says.
+	if p = h.Sync(p, item("two")); !slices.Equal(p.Items, []string{"two"}) || len(p.Findings) > 0 {
+		h.t.Errorf("%+v", p)
+	}
+	if _, err := s.CreatePluginArchive(ctx, operator, "person:s-ann", "bad", toolchaintest.Item("x", "", "[tools\n").Archive()); enplace.KindOf(err) != enplace.KindInvalid || !strings.Contains(err.Error(), "environments/x/mise.toml:1") {
+		h.t.Errorf("a plugin without a good item: %v", err)
+	}
+	if _, err := s.CreatePluginArchive(ctx, operator, "team:nobody", "x", item("x").Archive()); enplace.KindOf(err) != enplace.KindInvalid {
+		h.t.Errorf("a plugin of no team: %v", err)
+	}
+}
+
+// A key is used once along a chain; where it is used twice all the same, the page says who wins.
+func testKeys(h house) {
+	ctx, s := h.t.Context(), h.Toolchain
+	with := h.Direct("k-ann")
+	org := h.Attach("organisation", "k-org", item("k-jq"))
+	refused := func(scope enplace.Scope, name, key, why string) {
+		h.t.Helper()
+		if _, err := s.CreatePluginArchive(ctx, operator, scope, name, item(key).Archive()); enplace.KindOf(err) != enplace.KindInvalid || !strings.Contains(err.Error(), why) {
+			h.t.Errorf("%s of %s again: %v", key, scope, err)
+		}
+	}
+	refused("person:k-ann", "own", "k-jq", "used by an item of organisation")
+	refused("organisation", "k-more", "k-jq", "used by the plugin")
+	own := h.Attach("person:k-ann", "own", item("k-own"))
+	// It comes with a sync: the nearer one is used, until the organisation locks its own.
+	own = h.Sync(own, item("k-own").With(item("k-jq")))
+	if len(own.Findings) != 1 || own.Findings[0].Severity != enplace.FindingWarning {
+		h.t.Errorf("findings %+v", own.Findings)
+	}
+	set := h.set(with)
+	if keys(set) != "person:k-ann/k-jq person:k-ann/k-own" || len(set.Clashes) != 1 || set.Clashes[0].Used != "person:k-ann" {
+		h.t.Errorf("%s, clashes %+v", keys(set), set.Clashes)
+	}
+	locked := true
+	_, err := s.UpdateItem(ctx, operator, "organisation", "k-jq", enplace.UpdateItem{Locked: &locked})
+	check(h.t, err)
+	if got := keys(h.set(with)); got != "organisation/k-jq person:k-ann/k-own" {
+		h.t.Errorf("with a lock: %s", got)
+	}
+	if err := s.PutChoice(ctx, toolchaintest.Person("k-ann"), "person:k-ann", "k-jq", enplace.PutChoice{State: enplace.ChoiceOff}); enplace.KindOf(err) != enplace.KindForbidden {
+		h.t.Errorf("switching off what is locked: %v", err)
+	}
+	if _, err := s.UpdateItem(ctx, operator, "person:k-ann", "k-own", enplace.UpdateItem{Locked: &locked}); enplace.KindOf(err) != enplace.KindInvalid {
+		h.t.Errorf("a person's lock: %v", err)
+	}
+	// Another plugin of the scope that takes a key with a sync loses that item alone.
+	more := h.Attach("person:k-ann", "more", item("k-more"))
+	more = h.Sync(more, item("k-more").With(item("k-own")))
+	if !slices.Equal(more.Items, []string{"k-more"}) || len(more.Findings) != 1 || more.Findings[0].Severity != enplace.FindingError {
+		h.t.Errorf("%+v", more)
+	}
+	check(h.t, s.DeletePlugin(ctx, operator, org.ID))
+}
+
+func testChoices(h house) {
+	ctx, s := h.t.Context(), h.Toolchain
+	_, err := s.PutTeam(ctx, operator, "c-web", enplace.PutTeam{People: []string{"c-ann"}})
+	check(h.t, err)
+	with, in := h.Direct("c-ann"), h.Room("c-room", "c-web", false)
+	org := h.Attach("organisation", "c-org", item("c-a").With(item("c-b")))
+	h.Attach("team:c-web", "web", item("c-c"))
+	mode := enplace.ItemAvailable
+	_, err = s.UpdateItem(ctx, operator, "organisation", "c-b", enplace.UpdateItem{Mode: &mode})
+	check(h.t, err)
+	choose := func(scope enplace.Scope, key string, state enplace.ItemChoice) {
+		h.t.Helper()
+		check(h.t, s.PutChoice(ctx, operator, scope, key, enplace.PutChoice{State: state}))
+	}
+	want := func(id, keysWanted string) {
+		h.t.Helper()
+		if got := keys(h.set(id)); got != keysWanted {
+			h.t.Errorf("%s reads %q, want %q", id, got, keysWanted)
+		}
+	}
+	want(with, "organisation/c-a team:c-web/c-c")
+	choose("person:c-ann", "c-b", enplace.ChoiceAdded)
+	choose("team:c-web", "c-a", enplace.ChoiceOff)
+	want(with, "organisation/c-b team:c-web/c-c")
+	want(in, "team:c-web/c-c")
+	choose("person:c-ann", "c-a", enplace.ChoiceAdded)
+	want(with, "organisation/c-a organisation/c-b team:c-web/c-c")
+	l, err := s.ListItems(ctx, toolchaintest.Person("c-ann"), "person:c-ann")
+	check(h.t, err)
+	if len(l.Items) != 3 || l.Items[1].Choice != enplace.ChoiceAdded || !l.Items[1].InSet {
+		h.t.Errorf("%+v", l.Items)
+	}
+	for _, x := range []struct {
+		scope enplace.Scope
+		key   string
+		state enplace.ItemChoice
+		kind  enplace.Kind
+	}{{"person:c-ann", "none", enplace.ChoiceOff, enplace.KindNotFound}, {"team:c-web", "c-c", enplace.ChoiceOff, enplace.KindInvalid}, {"person:c-ann", "c-a", "perhaps", enplace.KindInvalid}} {
+		if err := s.PutChoice(ctx, operator, x.scope, x.key, enplace.PutChoice{State: x.state}); enplace.KindOf(err) != x.kind {
+			h.t.Errorf("%+v: %v", x, err)
+		}
+	}
+	// Whoever leaves the team reads it no more.
+	_, err = s.PutTeam(ctx, operator, "c-web", enplace.PutTeam{})
+	check(h.t, err)
+	want(with, "organisation/c-a organisation/c-b")
+
+	open := h.set(with).Hash
+	check(h.t, s.PutEgress(ctx, operator, "person:c-ann", &enplace.Egress{Policy: enplace.EgressNone}))
+	if set := h.set(with); set.Hash == open || set.Egress.Policy != enplace.EgressNone {
+		h.t.Errorf("%+v", set.Egress)
+	}
+	b, err := s.Use(ctx, h.set(with).Hash)
+	check(h.t, err)
+	if b.Status != enplace.BundleNotPrepared || !strings.Contains(b.Reason, "restricted") {
+		h.t.Errorf("%+v", b)
+	}
+	if err := s.PutEgress(ctx, operator, "person:c-ann", &enplace.Egress{Policy: "some"}); enplace.KindOf(err) != enplace.KindInvalid {
+		h.t.Errorf("an unknown policy: %v", err)
+	}
+	check(h.t, s.DeletePlugin(ctx, operator, org.ID))
+}
+
+func testConversations(h house) {
+	ctx, s := h.t.Context(), h.Toolchain
+	for _, team := range []string{"v-one", "v-two"} {
+		_, err := s.PutTeam(ctx, operator, team, enplace.PutTeam{People: []string{"v-ann"}})
+		check(h.t, err)
+	}
+	ann := toolchaintest.Person("v-ann")
+	for _, x := range []struct {
+		in   enplace.PutConversation
+		kind enplace.Kind
+	}{
+		{enplace.PutConversation{Kind: enplace.ConversationDirect, Person: "v-ann"}, enplace.KindInvalid}, // which team?
+		{enplace.PutConversation{Kind: enplace.ConversationDirect, Person: "v-ann", Team: "v-three"}, enplace.KindInvalid},
+		{enplace.PutConversation{Kind: enplace.ConversationDirect, Person: "v-ann", Room: "v-room"}, enplace.KindInvalid},
+		{enplace.PutConversation{Kind: enplace.ConversationRoom, Person: "v-ann", Room: "v-room"}, enplace.KindInvalid},
+		{enplace.PutConversation{Kind: "other", Person: "v-ann"}, enplace.KindInvalid},
+		{enplace.PutConversation{Kind: enplace.ConversationDirect, Person: "v-bob"}, enplace.KindNotFound},
+		{enplace.PutConversation{Kind: enplace.ConversationDirect, Person: "v-ann", Team: "v-two"}, ""},
+	} {
+		if _, err := s.PutConversation(ctx, ann, "v-talk", x.in); enplace.KindOf(err) != x.kind {
+			h.t.Errorf("%+v: %v", x.in, err)
+		}
+	}
+	if got := h.set("v-talk").Chain; !slices.Equal(got, enplace.NewChain("v-two", "v-ann")) {
+		h.t.Errorf("chain %v", got)
+	}
+	l, err := s.ListConversations(ctx, toolchaintest.Person("v-bob"), enplace.Page{})
+	check(h.t, err)
+	if slices.ContainsFunc(l.Items, func(c enplace.Conversation) bool { return c.ID == "v-talk" }) {
+		h.t.Error("bob sees ann's conversation")
+	}
+	check(h.t, s.DeleteConversation(ctx, ann, "v-talk"))
+}
+
+// Values are sealed at rest and never come back; they are hidden in what is logged, also after a restart and when they are gone.
+func testKeychain(h house) {
+	ctx := h.t.Context()
+	h.Direct("y-ann")
+	const old, now = "value-that-was", "value-that-is"
+	put := func(name, value string) error {
+		_, err := h.Toolchain.PutSecret(ctx, operator, "person:y-ann", name, enplace.PutSecret{Value: value})
+		return err
+	}
+	check(h.t, put("TOKEN", old))
+	check(h.t, put("TOKEN", now))
+	_, err := h.Toolchain.PutSecret(ctx, operator, "organisation", "TOKEN", enplace.PutSecret{Value: "value-of-all"})
+	check(h.t, err)
+	for _, name := range []string{"PATH", "LD_PRELOAD", "https_proxy", "ENPLACE_SET", "1X", "A B", ""} {
+		if err := put(name, "some value"); enplace.KindOf(err) != enplace.KindInvalid {
+			h.t.Errorf("a secret named %q: %v", name, err)
+		}
+	}
+	for value, kind := range map[string]enplace.Kind{"": enplace.KindInvalid, "a\x00b": enplace.KindInvalid, strings.Repeat("x", 64<<10): "", strings.Repeat("x", 64<<10+1): enplace.KindTooLarge} {
+		if err := put("OTHER", value); enplace.KindOf(err) != kind {
+			h.t.Errorf("a value of %d bytes: %v", len(value), err)
+		}
+	}
+	check(h.t, h.Toolchain.DeleteSecret(ctx, operator, "person:y-ann", "OTHER"))
+	env, err := h.Toolchain.Variables(ctx, enplace.NewChain("", "y-ann"))
+	check(h.t, err)
+	if !slices.Equal(env, []string{"TOKEN=" + now}) {
+		h.t.Errorf("variables %q", env)
+	}
+	l, err := h.Toolchain.ListSecrets(ctx, toolchaintest.Person("y-ann"), "person:y-ann")
+	check(h.t, err)
+	if len(l.Items) != 1 || l.Items[0].Name != "TOKEN" || l.Items[0].CreatedBy != "operator" {
+		h.t.Errorf("%+v", l.Items)
+	}
+	hides := func(value string) bool {
+		return !strings.Contains(string(h.Toolchain.Redactor().Bytes([]byte("a line with "+value))), value)
+	}
+	if !hides(old) || !hides(now) {
+		h.t.Error("a value of the keychain is shown")
+	}
+	h.Restart()
+	if !hides(now) {
+		h.t.Error("after a restart a value of the keychain is shown")
+	}
+	for _, name := range []string{"enplace.db", "enplace.db-wal"} {
+		b, err := os.ReadFile(filepath.Join(h.Dir, name))
+		check(h.t, err)
+		if bytes.Contains(b, []byte(now)) || bytes.Contains(b, []byte(old)) {
+			h.t.Errorf("a value stands in %s", name)
+		}
+	}
+	for _, scope := range []enplace.Scope{"organisation", "person:y-ann"} {
+		check(h.t, h.Toolchain.DeleteSecret(ctx, operator, scope, "TOKEN"))
+	}
+	check(h.t, put("AFTER", "another-value"))
+	if !hides(now) {
+		h.t.Error("a value that was removed is shown, and may stand in output still to come")
+	}
+}
+
+// A refresh gives another set of the same items, for all who had it; sets that nobody uses are forgotten.
+func testRefresh(h house) {
+	ctx, s := h.t.Context(), h.Toolchain
+	with := h.Direct("r-ann")
+	h.Attach("person:r-ann", "own", item("own"))
+	old := h.set(with)
+	b, err := s.Use(ctx, old.Hash)
+	check(h.t, err)
+	if b.Status != enplace.BundleBuilding {
+		h.t.Errorf("%+v", b)
+	}
+	rec, err := s.Refresh(ctx, toolchaintest.Person("r-ann"), with)
+	check(h.t, err)
+	if rec.Hash == old.Hash || keys(rec.Set) != keys(old) || h.set(with).Hash != rec.Hash {
+		h.t.Errorf("refreshed to %s, was %s", rec.Hash, old.Hash)
+	}
+	if b, err = s.Use(ctx, rec.Hash); err != nil || b.Status != enplace.BundleBuilding {
+		h.t.Errorf("%+v, %v", b, err)
+	}
+	for _, hash := range []string{old.Hash, rec.Hash} {
+		if b, err = s.WaitBundle(ctx, operator, hash, toolchaintest.Patience); err != nil || b.Status != enplace.BundleReady || b.Image == "" {
+			h.t.Errorf("%+v, %v", b, err)
+		}
+	}
+	log, err := s.Log(ctx, operator, rec.Hash)
+	check(h.t, err)
+	check(h.t, log.Close())
+
+	// A set held in memory is resolved again before it could be forgotten.
+	h.Clock.Advance(31 * 24 * time.Hour)
+	if n, err := h.Store.DeleteSets(ctx, h.Clock.Now().Add(-30*24*time.Hour)); err != nil || n == 0 {
+		h.t.Errorf("%d sets were forgotten, %v", n, err)
+	}
+	if b, err = s.Use(ctx, h.set(with).Hash); err != nil || b.Status != enplace.BundleBuilding {
+		h.t.Errorf("after it was forgotten: %+v, %v", b, err)
+	}
+}
+
+func testGit(h house) {
+	ctx, s := h.t.Context(), h.Toolchain
+	git, err := exec.LookPath("git")
+	check(h.t, err)
+	root := h.t.TempDir()
+	work := filepath.Join(root, "work")
+	run := func(args ...string) {
+		h.t.Helper()
+		cmd := exec.Command(git, append([]string{"-C", work, "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			h.t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	write := func(script string) {
+		h.t.Helper()
+		for name, content := range toolchaintest.Item("from-git", script, "") {
+			check(h.t, os.MkdirAll(filepath.Join(work, "plugin/environments", filepath.Dir(name)), 0o755))
+			check(h.t, os.WriteFile(filepath.Join(work, "plugin/environments", name), []byte(content), 0o600))
+		}
+	}
+	write("echo one\n")
+	run("init", "-q")
+	run("add", ".")
+	run("commit", "-qm", "one")
+	l, err := net.Listen("tcp", toolchaintest.Address)
+	check(h.t, err)
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: &cgi.Handler{Path: git, Args: []string{"http-backend"}, Stderr: io.Discard,
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}}}}
+	server.Start()
+	defer server.Close()
+
+	with := h.Direct("g-ann")
+	in := enplace.CreatePlugin{Scope: "person:g-ann", Name: "git", Source: enplace.PluginSource{GitURL: server.URL + "/work/.git", Path: "plugin"}}
+	p, err := s.CreatePlugin(ctx, toolchaintest.Person("g-ann"), in)
+	check(h.t, err)
+	if p.Commit == "" || !slices.Equal(p.Items, []string{"from-git"}) {
+		h.t.Fatalf("%+v", p)
+	}
+	before := h.set(with).Hash
+	write("echo two\n")
+	run("commit", "-qam", "two")
+	next, err := s.SyncPlugin(ctx, toolchaintest.Person("g-ann"), p.ID, nil)
+	check(h.t, err)
+	if next.Commit == p.Commit || h.set(with).Hash == before {
+		h.t.Errorf("after a sync: %+v", next)
+	}
+	if _, err := s.SyncPlugin(ctx, operator, p.ID, item("x").Archive()); enplace.KindOf(err) != enplace.KindInvalid {
+		h.t.Errorf("an archive for a plugin of a repository: %v", err)
+	}
+	// A source that cannot be read changes nothing but what is said of it.
+	server.Close()
+	if _, err := s.SyncPlugin(ctx, operator, p.ID, nil); err == nil {
+		h.t.Error("a repository that is gone was synced")
+	}
+	got, err := s.Plugin(ctx, operator, p.ID)
+	check(h.t, err)
+	if got.Error == nil || got.Commit != next.Commit || !slices.Equal(got.Items, p.Items) {
+		h.t.Errorf("%+v", got)
+	}
+}
