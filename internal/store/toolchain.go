@@ -66,10 +66,6 @@ type Plugins interface {
 	Item(ctx context.Context, scope enplace.Scope, key string) (enplace.Item, error)
 	// UpdateItem reads, lets change edit, and writes back Mode, Enabled, Locked and UpdatedAt.
 	UpdateItem(ctx context.Context, scope enplace.Scope, key string, change func(*enplace.Item) error) (enplace.Item, error)
-	// PutItem adds or replaces an item that came with no plugin. ErrExists when the key is a plugin's.
-	PutItem(ctx context.Context, item enplace.Item) error
-	// DeleteItem removes an item that came with no plugin; ErrConflict for one of a plugin.
-	DeleteItem(ctx context.Context, scope enplace.Scope, key string) error
 	// PutChoice sets what a scope says of a key; ChoiceInherit removes it. ErrNotFound when there is no item of that key that it
 	// can be about.
 	PutChoice(ctx context.Context, c enplace.Choice, now time.Time) error

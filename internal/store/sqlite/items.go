@@ -88,44 +88,6 @@ func (s *Store) UpdateItem(ctx context.Context, scope enplace.Scope, key string,
 	return out, err
 }
 
-// PutItem adds or replaces an item that came with no plugin.
-func (s *Store) PutItem(ctx context.Context, i enplace.Item) error {
-	r, err := itemRow(i)
-	if err != nil {
-		return err
-	}
-	return s.change(ctx, func(q *db.Queries) error {
-		n, err := q.PutItem(ctx, db.PutItemParams{
-			Scope: r.Scope, Key: r.Key, Mode: r.Mode, Enabled: r.Enabled, Locked: r.Locked,
-			UpdatedAt: r.UpdatedAt, Findings: r.Findings, Definition: r.Definition, Contents: r.Contents,
-		})
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return store.ErrExists // a plugin's
-		}
-		return q.RaiseDeclared(ctx)
-	})
-}
-
-// DeleteItem removes an item that came with no plugin.
-func (s *Store) DeleteItem(ctx context.Context, scope enplace.Scope, key string) error {
-	return s.change(ctx, func(q *db.Queries) error {
-		r, err := q.GetItem(ctx, db.GetItemParams{Scope: string(scope), Key: key})
-		if err != nil {
-			return err
-		}
-		if r.Plugin.Valid {
-			return store.ErrConflict
-		}
-		if err := deleteItem(ctx, q, r); err != nil {
-			return err
-		}
-		return q.RaiseDeclared(ctx)
-	})
-}
-
 // deleteItem removes an item, and the choices that were about it.
 func deleteItem(ctx context.Context, q *db.Queries, r db.Item) error {
 	if err := some(q.DeleteItem(ctx, db.DeleteItemParams{Scope: r.Scope, Key: r.Key})); err != nil {

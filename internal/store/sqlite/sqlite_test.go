@@ -160,7 +160,7 @@ func TestMigrationKeepsRecords(t *testing.T) {
 	if err := s.ImageDigests(ctx, func(d enplace.Digest) { images[d] = true }); err != nil || !images["sha256:i"] || !images["sha256:base"] || len(images) != 2 {
 		t.Errorf("the images are %v, %v", images, err)
 	}
-	if err := s.PutItem(ctx, enplace.Item{Scope: enplace.Organisation, Definition: enplace.Definition{Key: "jq"}}); err != nil {
+	if err := s.CreatePlugin(ctx, enplace.Plugin{ID: "plug_1", Scope: enplace.Organisation, Name: "tools"}, []enplace.Item{{Definition: enplace.Definition{Key: "jq"}}}); err != nil {
 		t.Errorf("the organisation has no scope: %v", err)
 	}
 	if at, err := s.DeclaredAt(ctx); at != 1 || err != nil {
@@ -262,7 +262,7 @@ func BenchmarkCommand(b *testing.B) {
 	_, err := s.PutTeam(ctx, enplace.Team{Name: "web", People: []string{"ann"}})
 	for i := range 30 {
 		d := enplace.Definition{Key: fmt.Sprint("item-", i), Files: []enplace.ItemFile{{Path: "setup.sh", Content: strings.Repeat("true\n", 800)}}}
-		err = errors.Join(err, s.PutItem(ctx, enplace.Item{Definition: d, Scope: chain[i%3], Enabled: true}))
+		err = errors.Join(err, s.CreatePlugin(ctx, enplace.Plugin{ID: d.Key, Scope: chain[i%3], Name: d.Key}, []enplace.Item{{Definition: d, Enabled: true}}))
 		set.Items = append(set.Items, enplace.SetItem{Definition: d, Scope: chain[i%3]})
 		computer.Sets[0].Items = append(computer.Sets[0].Items, enplace.ComputerItem{InstalledItem: enplace.InstalledItem{Key: d.Key, Tools: make([]enplace.ToolStatus, 2)}})
 	}

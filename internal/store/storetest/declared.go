@@ -33,7 +33,7 @@ func choices(t *testing.T, s store.Store) {
 		return s.PutChoice(ctx, enplace.Choice{Scope: scope, Key: key, State: enplace.ChoiceOff}, at(1))
 	}
 	want(t, off("person:ann", "jq"), store.ErrNotFound)
-	check(t, s.PutItem(ctx, itemOf("team:web", "jq", at(1))))
+	check(t, putItem(ctx, s, itemOf("team:web", "jq", at(1))))
 	for _, scope := range []enplace.Scope{enplace.Organisation, "team:ops", "person:bob", "person:none"} {
 		want(t, off(scope, "jq"), store.ErrNotFound) // none of them reads it
 	}
@@ -51,7 +51,10 @@ func choicesGo(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	putTeam(t, s, "web", "ann")
 	putTeam(t, s, "ops", "bob")
-	put := func(scope enplace.Scope, key string) { t.Helper(); check(t, s.PutItem(ctx, itemOf(scope, key, at(1)))) }
+	put := func(scope enplace.Scope, key string) {
+		t.Helper()
+		check(t, putItem(ctx, s, itemOf(scope, key, at(1))))
+	}
 	put(enplace.Organisation, "jq")
 	put(enplace.Organisation, "node")
 	put("team:web", "jq")
@@ -60,10 +63,10 @@ func choicesGo(t *testing.T, s store.Store) {
 		choose(t, s, scope, "jq", enplace.ChoiceOff)
 	}
 	choose(t, s, "team:ops", "node", enplace.ChoiceOff)
-	check(t, s.DeleteItem(ctx, enplace.Organisation, "jq"))
+	check(t, dropItem(ctx, s, enplace.Organisation, "jq"))
 	same(t, "without the organisation's", choiceNames(t, s),
 		[]string{"team:ops/node=off", "team:web/jq=off", "person:ann/jq=off", "person:bob/jq=off"})
-	check(t, s.DeleteItem(ctx, "team:web", "jq"))
+	check(t, dropItem(ctx, s, "team:web", "jq"))
 	same(t, "without the team's", choiceNames(t, s), []string{"team:ops/node=off", "person:bob/jq=off"})
 
 	p := pluginOf("plug_1", "team:web", "tools", at(1))
@@ -86,8 +89,8 @@ func declared(t *testing.T, s store.Store) {
 	putTeam(t, s, "web-2", "zoe")
 	scopes := []enplace.Scope{"person:zoe", "person:ann", "team:web-2", "team:web", enplace.Organisation}
 	for _, scope := range scopes {
-		check(t, s.PutItem(ctx, itemOf(scope, "b", at(1))))
-		check(t, s.PutItem(ctx, itemOf(scope, "a", at(1))))
+		check(t, putItem(ctx, s, itemOf(scope, "b", at(1))))
+		check(t, putItem(ctx, s, itemOf(scope, "a", at(1))))
 		check(t, s.PutEgress(ctx, scope, &enplace.Egress{Policy: enplace.EgressAllowlist, Hosts: []string{string(scope)}}, at(1)))
 		choose(t, s, scope, "a", enplace.ChoiceOff)
 	}
@@ -204,7 +207,7 @@ func declaredAt(t *testing.T, s store.Store) {
 		}), nil, true},
 		{"a sync removes an item", resync(func(have []enplace.Item) []enplace.Item { return have[:1] }), nil, true},
 		{"a sync adds one", resync(func(have []enplace.Item) []enplace.Item { return append(have, itemOf("", "c", at(2))) }), nil, true},
-		{"an item is put", func() error { return s.PutItem(ctx, itemOf(org, "own", at(1))) }, nil, true},
+		{"an item is put", func() error { return putItem(ctx, s, itemOf(org, "own", at(1))) }, nil, true},
 		{"an item is offered otherwise", offer(nil), nil, true},
 		{"that is refused", offer(refused), refused, false},
 		{"a choice", func() error { choose(t, s, "person:ann", "own", enplace.ChoiceOff); return nil }, nil, true},
@@ -214,7 +217,7 @@ func declaredAt(t *testing.T, s store.Store) {
 		}, store.ErrNotFound, false},
 		{"a policy", func() error { return s.PutEgress(ctx, org, &enplace.Egress{Policy: enplace.EgressNone}, at(1)) }, nil, true},
 		{"no policy", func() error { return s.PutEgress(ctx, org, nil, at(1)) }, nil, true},
-		{"an item is deleted", func() error { return s.DeleteItem(ctx, org, "own") }, nil, true},
+		{"an item is deleted", func() error { return dropItem(ctx, s, org, "own") }, nil, true},
 		{"a plugin is deleted", func() error { return s.DeletePlugin(ctx, "plug_1") }, nil, true},
 		{"a secret", func() error { _, err := s.PutSecret(ctx, secretOf(org, "TOKEN", "x")); return err }, nil, false},
 		{"a person is deleted", func() error { return s.DeletePerson(ctx, "bob") }, nil, true},

@@ -155,6 +155,7 @@ func conversations(t *testing.T, s store.Store) {
 // scope of one that is not there.
 func scopesHold(t *testing.T, s store.Store) {
 	ctx := t.Context()
+	check(t, putItem(ctx, s, itemOf(enplace.Organisation, "inherited", at(1))))
 	for scope, x := range map[enplace.Scope]struct{ make, remove func() error }{
 		enplace.TeamScope("web"): {
 			func() error { putTeam(t, s, "web"); return nil },
@@ -165,15 +166,10 @@ func scopesHold(t *testing.T, s store.Store) {
 			func() error { return s.DeletePerson(ctx, "ann") },
 		},
 	} {
-		check(t, s.PutItem(ctx, itemOf(enplace.Organisation, "inherited", at(1))))
 		for what, has := range map[string]struct{ put, drop func() error }{
 			"a plugin": {
 				func() error { return s.CreatePlugin(ctx, pluginOf("plug_1", scope, "tools", at(1)), nil) },
 				func() error { return s.DeletePlugin(ctx, "plug_1") },
-			},
-			"an item": {
-				func() error { return s.PutItem(ctx, itemOf(scope, "jq", at(1))) },
-				func() error { return s.DeleteItem(ctx, scope, "jq") },
 			},
 			"a choice": {
 				func() error {

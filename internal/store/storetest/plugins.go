@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,6 +29,19 @@ func itemsOf(scope enplace.Scope, updated time.Time, keys ...string) []enplace.I
 		items = append(items, itemOf(scope, key, updated))
 	}
 	return items
+}
+
+// putItem gives a scope an item, by a plugin of its own, which dropItem takes away.
+func putItem(ctx context.Context, s store.Store, i enplace.Item) error {
+	return s.CreatePlugin(ctx, pluginOf("plug_"+string(i.Scope)+"/"+i.Key, i.Scope, "of "+i.Key, at(1)), []enplace.Item{i})
+}
+
+func dropItem(ctx context.Context, s store.Store, scope enplace.Scope, key string) error {
+	i, err := s.Item(ctx, scope, key)
+	if err != nil {
+		return err
+	}
+	return s.DeletePlugin(ctx, i.Plugin)
 }
 
 func pluginOf(id string, scope enplace.Scope, name string, created time.Time) enplace.Plugin {
@@ -88,7 +102,7 @@ func pluginsSync(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	p := pluginOf("plug_1", enplace.Organisation, "tools", at(1))
 	check(t, s.CreatePlugin(ctx, p, itemsOf("", at(1), "a", "b", "c")))
-	check(t, s.PutItem(ctx, itemOf(enplace.Organisation, "own", at(1))))
+	check(t, putItem(ctx, s, itemOf(enplace.Organisation, "own", at(1))))
 	check(t, s.CreatePlugin(ctx, pluginOf("plug_2", enplace.Organisation, "other", at(1)), nil))
 	before := must[store.Declared](t)(s.Declared(ctx, nil))
 	resync := func(change func(*enplace.Plugin, []enplace.Item) ([]enplace.Item, error)) (enplace.Plugin, error) {
@@ -155,19 +169,16 @@ func items(t *testing.T, s store.Store) {
 	putPerson(t, s, "ann")
 	p := pluginOf("plug_1", enplace.Organisation, "tools", at(1))
 	check(t, s.CreatePlugin(ctx, p, itemsOf("", at(1), "jq")))
-	want(t, s.PutItem(ctx, itemOf(enplace.Organisation, "jq", at(2))), store.ErrExists)
-	want(t, s.DeleteItem(ctx, enplace.Organisation, "jq"), store.ErrConflict)
+	want(t, putItem(ctx, s, itemOf(enplace.Organisation, "jq", at(2))), store.ErrExists)
 	jq := of(p, itemOf("", "jq", at(1)))
 	same(t, "the plugin's", must[enplace.Item](t)(s.Item(ctx, enplace.Organisation, "jq")), jq)
 
-	own := itemOf("person:ann", "jq", at(2))
-	own.Plugin = "plug_1" // not kept: it came with none
-	check(t, s.PutItem(ctx, own))
+	own := itemOf("person:ann", "jq", at(3))
 	own.Files = []enplace.ItemFile{{Path: "setup.sh", Content: strings.Repeat("x", enplace.MaxItemBytes)}}
-	own.Mode, own.Enabled, own.Findings, own.UpdatedAt = enplace.ItemAvailable, false, []enplace.Finding{{Message: "m"}}, at(3)
-	check(t, s.PutItem(ctx, own))
-	own.Plugin, own.UpdatedAt = "", kept(at(3))
-	same(t, "replaced", must[enplace.Item](t)(s.Item(ctx, "person:ann", "jq")), own)
+	own.Mode, own.Enabled, own.Findings = enplace.ItemAvailable, false, []enplace.Finding{{Message: "m"}}
+	check(t, putItem(ctx, s, own))
+	own.Plugin, own.UpdatedAt = "plug_person:ann/jq", kept(at(3))
+	same(t, "a large one", must[enplace.Item](t)(s.Item(ctx, "person:ann", "jq")), own)
 
 	refused := errors.New("refused by the rules")
 	_, err := s.UpdateItem(ctx, enplace.Organisation, "jq", func(i *enplace.Item) error { i.Locked = true; return refused })
@@ -187,8 +198,8 @@ func items(t *testing.T, s store.Store) {
 	_, err = s.UpdateItem(ctx, "person:ann", "x", func(*enplace.Item) error { return nil })
 	want(t, err, store.ErrNotFound)
 
-	check(t, s.DeleteItem(ctx, "person:ann", "jq"))
-	want(t, s.DeleteItem(ctx, "person:ann", "jq"), store.ErrNotFound)
+	check(t, dropItem(ctx, s, "person:ann", "jq"))
+	want(t, dropItem(ctx, s, "person:ann", "jq"), store.ErrNotFound)
 	_, err = s.Item(ctx, "person:ann", "jq")
 	want(t, err, store.ErrNotFound)
 }

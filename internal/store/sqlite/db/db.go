@@ -330,9 +330,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.putConversationStmt, err = db.PrepareContext(ctx, putConversation); err != nil {
 		return nil, fmt.Errorf("error preparing query PutConversation: %w", err)
 	}
-	if q.putItemStmt, err = db.PrepareContext(ctx, putItem); err != nil {
-		return nil, fmt.Errorf("error preparing query PutItem: %w", err)
-	}
 	if q.putPolicyStmt, err = db.PrepareContext(ctx, putPolicy); err != nil {
 		return nil, fmt.Errorf("error preparing query PutPolicy: %w", err)
 	}
@@ -947,11 +944,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing putConversationStmt: %w", cerr)
 		}
 	}
-	if q.putItemStmt != nil {
-		if cerr := q.putItemStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing putItemStmt: %w", cerr)
-		}
-	}
 	if q.putPolicyStmt != nil {
 		if cerr := q.putPolicyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing putPolicyStmt: %w", cerr)
@@ -1258,7 +1250,6 @@ type Queries struct {
 	pruneStepsStmt          *sql.Stmt
 	putChoiceStmt           *sql.Stmt
 	putConversationStmt     *sql.Stmt
-	putItemStmt             *sql.Stmt
 	putPolicyStmt           *sql.Stmt
 	putRoomStmt             *sql.Stmt
 	putSecretStmt           *sql.Stmt
@@ -1400,7 +1391,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		pruneStepsStmt:          q.pruneStepsStmt,
 		putChoiceStmt:           q.putChoiceStmt,
 		putConversationStmt:     q.putConversationStmt,
-		putItemStmt:             q.putItemStmt,
 		putPolicyStmt:           q.putPolicyStmt,
 		putRoomStmt:             q.putRoomStmt,
 		putSecretStmt:           q.putSecretStmt,

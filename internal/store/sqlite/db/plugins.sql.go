@@ -448,43 +448,6 @@ func (q *Queries) PutChoice(ctx context.Context, arg PutChoiceParams) error {
 	return err
 }
 
-const putItem = `-- name: PutItem :execrows
-INSERT INTO items (scope, key, mode, enabled, locked, updated_at, findings, definition, contents) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-ON CONFLICT (scope, key) DO UPDATE SET mode = excluded.mode, enabled = excluded.enabled, locked = excluded.locked,
-    updated_at = excluded.updated_at, findings = excluded.findings, definition = excluded.definition, contents = excluded.contents
-WHERE items.plugin IS NULL
-`
-
-type PutItemParams struct {
-	Scope      string
-	Key        string
-	Mode       string
-	Enabled    bool
-	Locked     bool
-	UpdatedAt  int64
-	Findings   string
-	Definition string
-	Contents   []byte
-}
-
-func (q *Queries) PutItem(ctx context.Context, arg PutItemParams) (int64, error) {
-	result, err := q.exec(ctx, q.putItemStmt, putItem,
-		arg.Scope,
-		arg.Key,
-		arg.Mode,
-		arg.Enabled,
-		arg.Locked,
-		arg.UpdatedAt,
-		arg.Findings,
-		arg.Definition,
-		arg.Contents,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
 const putPolicy = `-- name: PutPolicy :exec
 INSERT INTO policies (scope, updated_at, egress) VALUES ($1, $2, $3)
 ON CONFLICT (scope) DO UPDATE SET updated_at = excluded.updated_at, egress = excluded.egress

@@ -28,12 +28,6 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 -- name: ReplaceItem :exec
 UPDATE items SET mode = $3, enabled = $4, locked = $5, updated_at = $6, findings = $7, definition = $8, contents = $9 WHERE scope = $1 AND key = $2;
 
--- name: PutItem :execrows
-INSERT INTO items (scope, key, mode, enabled, locked, updated_at, findings, definition, contents) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-ON CONFLICT (scope, key) DO UPDATE SET mode = excluded.mode, enabled = excluded.enabled, locked = excluded.locked,
-    updated_at = excluded.updated_at, findings = excluded.findings, definition = excluded.definition, contents = excluded.contents
-WHERE items.plugin IS NULL;
-
 -- name: GetItem :one
 SELECT * FROM items WHERE scope = $1 AND key = $2;
 
