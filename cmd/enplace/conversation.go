@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -42,12 +43,13 @@ func newConversationPut(c *cli) *cobra.Command {
 	f.StringVar(&in.Person, "person", "", "login of the person that it is with")
 	f.StringVar(&in.Room, "room", "", "room that it is in")
 	f.StringVar(&in.Team, "team", "", "which of the person's teams it reads, where there are several")
-	cmd.MarkFlagsMutuallyExclusive("person", "room")
-	cmd.MarkFlagsMutuallyExclusive("team", "room")
 	complete(cmd, "person", completeEach(c, offerPeople))
 	complete(cmd, "room", completeEach(c, offerRooms))
 	complete(cmd, "team", completeEach(c, offerTeams))
 	cmd.RunE = withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+		if err := cmp.Or(exclusive(cmd, "person", "room"), exclusive(cmd, "team", "room")); err != nil {
+			return err
+		}
 		switch {
 		case in.Room != "":
 			in.Kind = enplace.ConversationRoom

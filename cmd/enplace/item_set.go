@@ -26,11 +26,13 @@ func newItemSet(c *cli) *cobra.Command {
 	f.StringVar(&mode, "mode", "", "added or available")
 	f.BoolVar(&enable, "enable", false, "let it be in sets")
 	f.BoolVar(&disable, "disable", false, "keep it out of every set")
-	cmd.MarkFlagsMutuallyExclusive("enable", "disable")
 	complete(cmd, "mode", cobra.FixedCompletions([]string{
 		string(enplace.ItemAdded) + "\tin the set of every conversation that reads its scope", string(enplace.ItemAvailable) + "\tin a set only where a scope added it",
 	}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = withScope(c, func(ctx context.Context, api *client.Client, scope enplace.Scope, args []string) error {
+		if err := exclusive(cmd, "enable", "disable"); err != nil {
+			return err
+		}
 		var in enplace.UpdateItem
 		if mode != "" {
 			m := enplace.ItemMode(mode)

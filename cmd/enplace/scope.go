@@ -35,6 +35,14 @@ func withScope(c *cli, run func(ctx context.Context, api *client.Client, scope e
 	})
 }
 
+// exclusive refuses two flags that contradict each other.
+func exclusive(cmd *cobra.Command, one, other string) error {
+	if cmd.Flags().Changed(one) && cmd.Flags().Changed(other) {
+		return usageError(cmd, "give --%s or --%s, not both", one, other)
+	}
+	return nil
+}
+
 // offers gives what there is to complete a word with, each with a tab and what it is; an error is no offer.
 type offers func(ctx context.Context, api *client.Client, before []string) []string
 

@@ -40,9 +40,11 @@ Without, those who are in it stay. A login that is not known yet becomes a perso
 	}
 	cmd.Flags().StringSliceVar(&people, "person", nil, "login of someone who is in it (repeat for more)")
 	cmd.Flags().BoolVar(&nobody, "nobody", false, "nobody is in it")
-	cmd.MarkFlagsMutuallyExclusive("person", "nobody")
 	complete(cmd, "person", completeEach(c, offerPeople))
 	cmd.RunE = withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+		if err := exclusive(cmd, "person", "nobody"); err != nil {
+			return err
+		}
 		in := enplace.PutTeam{People: people}
 		if len(people) == 0 && !nobody {
 			have, err := api.Team(ctx, args[0])
