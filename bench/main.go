@@ -28,6 +28,7 @@ var rows = []row{
 	{"rebuild", rebuildRow},
 	{"python", pythonRow},
 	{"disk", diskRow},
+	{"computer", computerRow},
 	{"shim", shimRow},
 }
 

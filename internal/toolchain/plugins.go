@@ -137,6 +137,11 @@ func (s *Service) SyncPlugin(ctx context.Context, c enplace.Caller, id string, a
 	case archive == nil:
 		return s.sync(ctx, c, p)
 	}
+	over, err := s.turn(ctx, id)
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	defer over()
 	got, err := s.unpack(ctx, archive)
 	if err != nil {
 		return enplace.Plugin{}, err
@@ -146,6 +151,11 @@ func (s *Service) SyncPlugin(ctx context.Context, c enplace.Caller, id string, a
 
 // sync fetches a plugin. A source that cannot be read changes nothing but the record of it.
 func (s *Service) sync(ctx context.Context, c enplace.Caller, p enplace.Plugin) (enplace.Plugin, error) {
+	over, err := s.turn(ctx, p.ID)
+	if err != nil {
+		return enplace.Plugin{}, err
+	}
+	defer over()
 	got, err := s.fetch(ctx, p.Source)
 	if err == nil {
 		return s.store(ctx, c, p.ID, got)
@@ -160,6 +170,31 @@ func (s *Service) sync(ctx context.Context, c enplace.Caller, p enplace.Plugin) 
 		err = errors.Join(err, missing(e, "plugin", p.ID))
 	}
 	return enplace.Plugin{}, err
+}
+
+// turn waits until nobody else syncs a plugin: what was fetched first must not be stored last.
+func (s *Service) turn(ctx context.Context, id string) (over func(), err error) {
+	for {
+		s.mu.Lock()
+		busy := s.syncing[id]
+		if busy == nil {
+			done := make(chan struct{})
+			s.syncing[id] = done
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.syncing, id)
+				close(done)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // store puts what was received in the place of a plugin's content.

@@ -77,8 +77,9 @@ type Service struct {
 
 	sets     sync.Mutex // held while what is kept of a set changes
 	mu       sync.Mutex
-	resolved map[string]resolved // by chain
-	noted    map[string]noted    // by hash of a set
+	resolved map[string]resolved      // by chain
+	noted    map[string]noted         // by hash of a set
+	syncing  map[string]chan struct{} // plugins that are synced now; closed when it is over
 }
 
 // New makes a Service. Start settles what an earlier process left.
@@ -89,7 +90,7 @@ func New(cfg Config) *Service {
 	if cfg.Settled == nil {
 		cfg.Settled = func(time.Duration) bool { return true }
 	}
-	s := &Service{cfg: cfg, bundles: make(chan string, maxWaitingBundles), known: map[string]bool{}, resolved: map[string]resolved{}, noted: map[string]noted{}}
+	s := &Service{cfg: cfg, bundles: make(chan string, maxWaitingBundles), known: map[string]bool{}, resolved: map[string]resolved{}, noted: map[string]noted{}, syncing: map[string]chan struct{}{}}
 	s.redactor.Store(redact.New())
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
