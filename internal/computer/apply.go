@@ -126,7 +126,7 @@ func (m *machine) run(ctx context.Context, set store.SetRecord, j *job) error {
 	if err != nil {
 		return err
 	}
-	dropped, err := m.finish(ctx, set, res)
+	dropped, err := m.finish(ctx, set, res, work.Default)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (m *machine) progress(ctx context.Context, hash string, item enplace.Instal
 
 // finish keeps how a set stands at the end of a pass, and when what failed is tried again. It gives the sets that the record
 // knows no more.
-func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision.Result) (dropped []string, err error) {
+func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision.Result, byDefault bool) (dropped []string, err error) {
 	now := m.s.cfg.Now().UTC()
 	due := now.Add(m.s.cfg.Retry)
 	failed := slices.ContainsFunc(res.Items, notInstalled)
@@ -191,6 +191,9 @@ func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision
 		c.RetryAt, c.AppliedAt = nil, &now
 		if failed {
 			c.RetryAt, c.AppliedAt = &due, nil
+		}
+		if byDefault {
+			r.Default = set.Hash
 		}
 		if r.Exports == nil {
 			r.Exports = map[string][]string{}

@@ -150,8 +150,8 @@ func (u *use) due(ctx context.Context) (share int, err error) {
 	state := find(u.rec, u.set.Hash)
 	switch {
 	case state.AppliedAt != nil:
-		return 0, nil
-	case state.Attempts == 0, slices.ContainsFunc(state.Items, func(i enplace.ComputerItem) bool { return unsettled(i.Status) }):
+		return u.dueAsDefault(ctx)
+	case state.Attempts == 0, slices.ContainsFunc(state.Items, untried):
 		return firstWait, nil
 	case state.RetryAt == nil, !u.m.s.cfg.Now().Before(*state.RetryAt):
 		return retryWait, nil
@@ -165,12 +165,29 @@ func (u *use) due(ctx context.Context) (share int, err error) {
 	return retryWait, nil
 }
 
+func untried(i enplace.ComputerItem) bool {
+	return i.Status != enplace.ItemInstalled && i.Status != enplace.ItemFailed
+}
+
+// dueAsDefault is due for a set that is in place: as that of the computer's home, it must also be what a shim without any hint
+// takes, which after a change and back is another one.
+func (u *use) dueAsDefault(ctx context.Context) (share int, err error) {
+	if u.rec.Default == u.set.Hash {
+		return 0, nil
+	}
+	home, err := u.m.s.cfg.Toolchain.SetOf(ctx, u.m.conversation(u.rec.Home))
+	if err != nil || home.Hash != u.set.Hash {
+		return 0, err
+	}
+	return firstWait, nil
+}
+
 // missing gives the items of a set that are neither installed nor failed.
 func missing(rec store.ComputerRecord, set store.SetRecord) (all []enplace.ComputerItem) {
 	state := find(rec, set.Hash)
 	for _, item := range set.Items {
 		i := same(state.Items, item.Key, item.Scope)
-		if i < 0 || unsettled(state.Items[i].Status) || state.Items[i].Status == enplace.ItemPending {
+		if i < 0 || untried(state.Items[i]) {
 			all = append(all, enplace.ComputerItem{InstalledItem: enplace.InstalledItem{Key: item.Key, Scope: item.Scope}})
 		}
 	}

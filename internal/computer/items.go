@@ -46,12 +46,16 @@ func put(r *store.ComputerRecord, hash string, item enplace.InstalledItem) {
 	} else {
 		c.Items = append(c.Items, now)
 	}
-	if item.Status != enplace.ItemInstalled {
-		return
-	}
-	for n := range r.Sets { // what was cut off for another set is settled with this
-		if i := same(r.Sets[n].Items, item.Key, item.Scope); i >= 0 && r.Sets[n].Hash != hash && unsettled(r.Sets[n].Items[i].Status) {
-			r.Sets[n].Items[i].Status = enplace.ItemPending
+	for n := range r.Sets {
+		i := same(r.Sets[n].Items, item.Key, item.Scope)
+		if i < 0 || r.Sets[n].Hash == hash {
+			continue
+		}
+		switch other := &r.Sets[n].Items[i]; {
+		case item.Status == enplace.ItemInstalled && unsettled(other.Status): // what was cut off for another set is settled with this
+			other.Status = enplace.ItemPending
+		case item.Status == enplace.ItemInstalling && !untried(*other) && other.Definition != item.Definition: // what it had in that place is replaced
+			other.Status, r.Sets[n].AppliedAt, r.Sets[n].RetryAt = enplace.ItemPending, nil, nil
 		}
 	}
 }

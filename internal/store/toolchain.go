@@ -117,6 +117,8 @@ type ComputerRecord struct {
 	enplace.Computer
 	Root []enplace.Digest `json:"root"` // images that its volume lies over, fixed when it was made
 	Home enplace.Chain    `json:"home"` // the chain of the conversation that it was made for: what a shim without any hint takes
+	// Default is the hash of that conversation's set as shims were told last.
+	Default string `json:"default,omitempty"`
 	// Reported holds the failures that a command has reported: by set and item, the attempt.
 	Reported map[string]int `json:"reported,omitempty"`
 	// Exports are the variables that the tools of each set give to commands, as KEY=value.
