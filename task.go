@@ -101,10 +101,10 @@ type WorkFile struct {
 	ModifiedAt time.Time `json:"modified_at"`
 }
 
-// ExecRequest is a command for an open sandbox.
+// ExecRequest is a command for an open sandbox, or for a computer.
 type ExecRequest struct {
 	Command []string          `json:"command" minItems:"1"`
-	Cwd     string            `json:"cwd,omitempty" doc:"/task unless set"`
+	Cwd     string            `json:"cwd,omitempty" doc:"Where it starts; in a task /task unless set, on a computer /root"`
 	Env     map[string]string `json:"env,omitempty"`
 	Stdin   string            `json:"stdin,omitempty"`
 	Timeout int               `json:"timeout,omitempty" doc:"Seconds; what it started is killed at its end" minimum:"0"`

@@ -26,6 +26,14 @@ func TestWhoMayDoWhatWithToolchains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Of what bob may not see, neither an empty page nor a cursor tells: ann's stand before the room's.
+	bob := srv.As(keys[2])
+	if l, err := bob.ListConversations(t.Context(), enplace.Page{Limit: 1}); err != nil || len(l.Items) != 1 || l.Items[0].ID != "den-1" || l.Next != "" {
+		t.Errorf("bob's conversations: %+v %v", l, err)
+	}
+	if l, err := bob.ListComputers(t.Context(), enplace.Page{Limit: 1}); err != nil || len(l.Items) != 1 || l.Items[0].ID != "room:den" || l.Next != "" {
+		t.Errorf("bob's computers: %+v %v", l, err)
+	}
 	of := map[string]string{"PLUGIN": plugin, "HASH": set.Hash}
 	const run, empty = `{"command":["true"]}`, `{}`
 	for _, row := range []struct{ route, body, who string }{

@@ -50,13 +50,18 @@ func (s *Service) live(rec store.ComputerRecord, volumes map[string]int64) enpla
 	return out
 }
 
-// List gives the computers that the caller may see, by id. A page may hold fewer than it was asked for.
+// List gives the computers that the caller may see, by id.
 func (s *Service) List(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Computer], error) {
 	var out enplace.List[enplace.Computer]
-	if err := access.Check(c, access.Read, access.Thing{What: "computer", ID: "list", Shared: true}); err != nil { // a cursor would name others'
+	if err := access.Check(c, access.Read, access.Thing{What: "computer", ID: "list", Shared: true}); err != nil {
 		return out, err
 	}
-	l, err := s.cfg.Store.ListComputers(ctx, p)
+	l, err := store.Visible(p,
+		func(p enplace.Page) (enplace.List[store.ComputerRecord], error) {
+			return s.cfg.Store.ListComputers(ctx, p)
+		},
+		func(rec store.ComputerRecord) error { return s.cfg.Toolchain.MayComputer(ctx, c, access.Read, rec.ID) },
+		func(rec store.ComputerRecord) string { return store.Cursor(rec.ID) })
 	if err != nil {
 		return out, fmt.Errorf("listing computers: %w", err)
 	}
@@ -66,13 +71,7 @@ func (s *Service) List(ctx context.Context, c enplace.Caller, p enplace.Page) (e
 	}
 	out.Items, out.Next = []enplace.Computer{}, l.Next
 	for _, rec := range l.Items {
-		switch err := s.cfg.Toolchain.MayComputer(ctx, c, access.Read, rec.ID); enplace.KindOf(err) {
-		case "":
-			out.Items = append(out.Items, s.live(rec, volumes))
-		case enplace.KindNotFound, enplace.KindForbidden:
-		default:
-			return out, err
-		}
+		out.Items = append(out.Items, s.live(rec, volumes))
 	}
 	return out, nil
 }

@@ -36,7 +36,8 @@ func newAPI(s *Server) huma.API {
 }
 
 const description = `Everything in place before an agent starts: projects with their packages, built once into immutable
-versions, and tasks that start with them in milliseconds.
+versions, and tasks that start with them in milliseconds; and computers of people and rooms, with the tools that their
+organisation, team and they themselves declare.
 
 Errors are problem details (RFC 9457) with a kind from a closed list, the field at fault and what mends it. Lists come in
 pages: send next as cursor for the page after. A request that changes something takes an Idempotency-Key: sent again with the

@@ -64,3 +64,29 @@ func PageOf[T any](items []T, p enplace.Page, cursor func(T) string) enplace.Lis
 	}
 	return l
 }
+
+// Visible makes the page of those of a list that a caller may see. list gives a page of all of them, see an error of kind not_found
+// or forbidden for one that is not to be seen, and cursor what it gives PageOf. Neither the length of the page nor its cursor
+// tells of the others.
+func Visible[T any](p enplace.Page, list func(enplace.Page) (enplace.List[T], error), see func(T) error, cursor func(T) string) (enplace.List[T], error) {
+	var seen []T
+	for from := p; ; {
+		l, err := list(from)
+		if err != nil {
+			return l, err
+		}
+		for _, item := range l.Items {
+			switch err := see(item); enplace.KindOf(err) {
+			case "":
+				seen = append(seen, item)
+			case enplace.KindNotFound, enplace.KindForbidden:
+			default:
+				return enplace.List[T]{}, err
+			}
+		}
+		if l.Next == "" || len(seen) > p.Limit {
+			return PageOf(seen, p, cursor), nil
+		}
+		from.Cursor = l.Next
+	}
+}

@@ -127,27 +127,21 @@ func (s *Service) Conversation(ctx context.Context, c enplace.Caller, a access.A
 	return withComputer(conv), nil
 }
 
-// ListConversations gives those that the caller may see. A page may hold fewer than it was asked for.
+// ListConversations gives those that the caller may see, by id.
 func (s *Service) ListConversations(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Conversation], error) {
 	if c.Kind != enplace.KeyOperator && c.Kind != enplace.KeyPerson {
 		return enplace.List[enplace.Conversation]{}, mayRead(c, "conversation", "list", "")
 	}
-	l, err := s.cfg.Store.ListConversations(ctx, p)
-	if err != nil {
-		return l, err
+	l, err := store.Visible(p,
+		func(p enplace.Page) (enplace.List[enplace.Conversation], error) {
+			return s.cfg.Store.ListConversations(ctx, p)
+		},
+		func(conv enplace.Conversation) error { return s.mayConversation(ctx, c, access.Read, conv) },
+		func(conv enplace.Conversation) string { return store.Cursor(conv.ID) })
+	for i := range l.Items {
+		l.Items[i] = withComputer(l.Items[i])
 	}
-	seen := l.Items
-	l.Items = []enplace.Conversation{}
-	for _, conv := range seen {
-		switch err := s.mayConversation(ctx, c, access.Read, conv); enplace.KindOf(err) {
-		case "":
-			l.Items = append(l.Items, withComputer(conv))
-		case enplace.KindNotFound, enplace.KindForbidden:
-		default:
-			return l, err
-		}
-	}
-	return l, nil
+	return l, err
 }
 
 // DeleteConversation removes a conversation. Its computer stays.
