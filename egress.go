@@ -42,6 +42,9 @@ func (e Egress) Check() error {
 			return Invalidf("hosts go with the policy %q only", EgressAllowlist).WithField("egress.hosts")
 		}
 	case EgressAllowlist:
+		if len(e.Hosts) > MaxEgressHosts { // each connection, and each meeting of two policies, looks at all
+			return Invalidf("%d hosts; the limit is %d: a name such as *.example.org stands for all below it", len(e.Hosts), MaxEgressHosts).WithField("egress.hosts")
+		}
 		for _, h := range e.Hosts {
 			if !validHost(strings.TrimPrefix(h, "*.")) {
 				return Invalidf("%q is not a host name; write it without scheme, port or path, as in example.org or *.example.org", h).WithField("egress.hosts")

@@ -8,6 +8,8 @@ const (
 	MaxItemFiles         = 200
 	MaxDescriptionLength = 400 // characters
 	MaxPluginItems       = 200
+	MaxScopeItems        = 500
+	MaxScopeBytes        = 16 << 20 // all files of a scope's items
 )
 
 // The files of an item that have a meaning.

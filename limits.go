@@ -23,6 +23,7 @@ const (
 	MaxLogBytes          = 16 << 20 // a build's or task's log as kept: half from the start, half from the end
 	MaxExecOutputBytes   = 4 << 20  // stdout and stderr each, of an exec that is not streamed
 	MaxPageSize          = 500
+	MaxEgressHosts       = 500 // of an allowlist
 	DefaultPageSize      = 50
 	MaxWait              = 5 * time.Minute // of ?wait=
 	IdempotencyRetention = 24 * time.Hour

@@ -155,6 +155,22 @@ func (k *Keys) Revoke(ctx context.Context, c enplace.Caller, id string) (enplace
 	return key, nil
 }
 
+// Retire revokes the keys of a subject, before it returns: its name is about to be something else's.
+func (k *Keys) Retire(ctx context.Context, subject string) error {
+	l, err := k.store.ListKeys(ctx, enplace.Page{})
+	if err != nil {
+		return fmt.Errorf("finding the keys of %s: %w", subject, err)
+	}
+	for _, key := range l.Items {
+		if key.Subject == subject && key.RevokedAt == nil {
+			if _, err := k.Revoke(ctx, enplace.Caller{Kind: enplace.KeyOperator}, key.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Authenticate gives the caller of a secret; an unknown, malformed or revoked one is an error of kind unauthenticated.
 func (k *Keys) Authenticate(ctx context.Context, secret string) (enplace.Caller, error) {
 	if !wellFormed(secret) {

@@ -11,6 +11,7 @@ import (
 
 	"enplace"
 	"enplace/internal/provision"
+	"enplace/internal/redact"
 	"enplace/internal/sandbox"
 	"enplace/internal/store"
 	"enplace/internal/transcript"
@@ -107,7 +108,11 @@ func (m *machine) run(ctx context.Context, set store.SetRecord, j *job) error {
 	if err != nil {
 		return err
 	}
-	log, err := m.s.openLog(m.id, set.Hash)
+	secrets, err := m.s.cfg.Toolchain.Redactor(ctx, m.id)
+	if err != nil {
+		return err
+	}
+	log, err := m.s.openLog(m.id, set.Hash, secrets)
 	if err != nil {
 		return err
 	}
@@ -115,7 +120,7 @@ func (m *machine) run(ctx context.Context, set store.SetRecord, j *job) error {
 	out := log.Stream()
 	defer out.Close()
 	work := provision.Job{
-		Set: set.Set, Have: have(rec, set), Timeout: m.s.cfg.ItemLimit, Log: out, Redact: m.redact,
+		Set: set.Set, Have: have(rec, set), Timeout: m.s.cfg.ItemLimit, Log: out, Redact: func(text string) string { return string(secrets.Bytes([]byte(text))) },
 		Default: home.Hash == set.Hash, Progress: func(i enplace.InstalledItem) { m.progress(ctx, set.Hash, i, j) },
 	}
 	if set.Bundle.Status == enplace.BundleReady { // computers that install directly agree with it
@@ -159,10 +164,6 @@ func bring(ctx context.Context, box sandbox.Sandbox, work provision.Job, restore
 }
 
 func notInstalled(i enplace.InstalledItem) bool { return i.Status != enplace.ItemInstalled }
-
-func (m *machine) redact(text string) string {
-	return string(m.s.cfg.Toolchain.Redactor().Bytes([]byte(text)))
-}
 
 // progress records how an item stands before anything else is done to it: what was being installed when the server died is not
 // taken for installed.
@@ -304,12 +305,12 @@ func (s *Service) logPath(id, hash string) string {
 	return filepath.Join(s.cfg.LogDir, volumeOf(id), hash+".log")
 }
 
-func (s *Service) openLog(id, hash string) (*transcript.Writer, error) {
+func (s *Service) openLog(id, hash string, secrets *redact.Redactor) (*transcript.Writer, error) {
 	path := s.logPath(id, hash)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of a computer's logs: %w", err)
 	}
-	log, err := transcript.Create(path, enplace.MaxLogBytes, s.cfg.Toolchain.Redactor().Lines())
+	log, err := transcript.Create(path, enplace.MaxLogBytes, secrets.Lines())
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of an installation: %w", err)
 	}

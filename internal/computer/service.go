@@ -43,8 +43,8 @@ type Toolchain interface {
 	Policies(ctx context.Context, chain enplace.Chain) ([]enplace.ScopeEgress, error)
 	// Variables gives the keychain's values for a command, as KEY=value.
 	Variables(ctx context.Context, chain enplace.Chain) ([]string, error)
-	// Redactor hides every value of the keychain.
-	Redactor() *redact.Redactor
+	// Redactor hides the values of the keychain that commands of a computer may know.
+	Redactor(ctx context.Context, computer string) (*redact.Redactor, error)
 }
 
 // Config is what a Service needs. All fields are required but those with a default.

@@ -86,9 +86,12 @@ func Handler(url, version string, log *slog.Logger) http.Handler {
 			return
 		}
 		api, err := client.New(client.Config{URL: url, Key: key})
-		var t Target
+		t := Target{Conversation: r.URL.Query().Get("conversation"), Task: r.URL.Query().Get("task")}
+		if err == nil && t != (Target{}) { // whose key it is, before a byte of the body is read
+			_, err = api.Whoami(r.Context())
+		}
 		if err == nil {
-			t, err = Find(r.Context(), api, Target{Conversation: r.URL.Query().Get("conversation"), Task: r.URL.Query().Get("task")})
+			t, err = Find(r.Context(), api, t)
 		}
 		if err != nil {
 			http.Error(w, told(err), statusOf(err))

@@ -110,7 +110,7 @@ func TestParseRead(t *testing.T) {
 		"tool", "npm:a", "folder", "/new/bin", "command", "z", "command", "a", "command", ".hidden", "folder", "/new/empty", "folder", "relative", "command", "lost",
 		"tool", "b", "command", "nowhere", "unfinished",
 	}, "\x00")
-	r, err := ParseRead([]byte(out), []string{"HOME=/root"})
+	r, err := ParseRead([]byte(out), []string{"HOME=/root"}, 1<<10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,8 +127,34 @@ func TestParseRead(t *testing.T) {
 		t.Errorf("%v, %v", r.Bins["b"], r.Variables)
 	}
 	for _, broken := range []string{"", "list", "list\x00{\x00", "list\x00[]\x00", "variables\x00{\"A\": 1}\x00"} {
-		if r, err := ParseRead([]byte(broken), nil); err == nil && len(r.Versions)+len(r.Variables) > 0 {
+		if r, err := ParseRead([]byte(broken), nil, 1<<10); err == nil && len(r.Versions)+len(r.Variables) > 0 {
 			t.Errorf("%q gave %v", broken, r)
 		}
+	}
+}
+
+// Root of a box can put anything in mise's place: what it says is bounded, and can be shown.
+func TestReadOfALiar(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("9", 1<<20)
+	words := []string{
+		"list", `{"a": [{"version": "` + long + `", "requested_version": "1"}], "b": [{"version": "1\u001b[31m", "requested_version": "1"}],
+			"c": [{"version": "1", "requested_version": "1", "install_path": "/` + long + `"}]}`,
+		"variables", `{"A": "` + strings.Repeat("x", 600) + `", "B": "` + long + `", "C": "y"}`,
+		"tool", "a", "folder", "/a", "command", "\x1b[31mred", "command", "two\nlines", "command", long, "command", "good",
+	}
+	for range 1000 {
+		words = append(words, "command", "another")
+	}
+	r, err := ParseRead([]byte(strings.Join(words, "\x00")+"\x00"), nil, 1<<10)
+	if err == nil || !strings.Contains(err.Error(), "not all were taken") {
+		t.Errorf("it went unnoticed: %v", err)
+	}
+	if len(r.Versions) != 0 || len(r.Variables) != 1 {
+		t.Errorf("versions %.200v, %d variables", r.Versions, len(r.Variables))
+	}
+	r, err = ParseRead([]byte(strings.Join(slices.Concat(words[:2], words[4:18]), "\x00")+"\x00"), nil, 1<<10)
+	if b := r.Bins["a"]; err != nil || len(b) != 1 || !slices.Equal(b[0].Commands, []string{"another", "good"}) {
+		t.Errorf("commands %.200v, %v", b, err)
 	}
 }

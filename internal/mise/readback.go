@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"enplace"
 )
 
 // Version is a version of a tool that an item asks for, as mise knows it.
@@ -26,7 +29,15 @@ type Read struct {
 	Versions  map[string][]Version // of each tool, in the order of mise.toml; none of one that mise cannot resolve
 	Bins      map[string][]Bin     // of each tool that brings any command
 	Variables []string             // KEY=value, ordered: what mise.toml and tools export, but for PATH and what is mise's own
+
+	room int // bytes that commands and variables may still take
 }
+
+// Bounds of one name that a box says. What is longer, or cannot be shown, is left out: nobody could have meant it.
+const (
+	maxCommand = 255
+	maxPath    = 4095
+)
 
 // readScript asks mise for everything in one go; every word that it prints ends by a NUL. A link that leads nowhere, a folder
 // and a file that nobody may execute are no commands.
@@ -47,10 +58,10 @@ func ReadBack(tools []string) []string {
 	return append([]string{"/bin/sh", "-c", readScript, "sh", Program}, tools...)
 }
 
-// ParseRead reads what ReadBack printed. environment is what it was run with: it is no export of any tool. With an error comes
-// what could be read.
-func ParseRead(out []byte, environment []string) (Read, error) {
-	r := Read{Versions: map[string][]Version{}, Bins: map[string][]Bin{}}
+// ParseRead reads what ReadBack printed. environment is what it was run with: it is no export of any tool. Whoever is root in the
+// box may have put anything in mise's place, so names and values are kept up to most bytes. With an error comes what could be read.
+func ParseRead(out []byte, environment []string, most int) (Read, error) {
+	r := Read{Versions: map[string][]Version{}, Bins: map[string][]Bin{}, room: most}
 	words := strings.Split(string(out), "\x00")
 	var tool string
 	var errs []error
@@ -65,11 +76,14 @@ func ParseRead(out []byte, environment []string) (Read, error) {
 		case "folder":
 			r.Bins[tool] = append(r.Bins[tool], Bin{Dir: word})
 		case "command":
-			if bins := r.Bins[tool]; len(bins) > 0 && word != "" && word[0] != '.' {
+			if bins := r.Bins[tool]; len(bins) > 0 && word != "" && word[0] != '.' && shown(word, maxCommand) && r.has(word) {
 				last := &bins[len(bins)-1]
 				last.Commands = append(last.Commands, word)
 			}
 		}
+	}
+	if r.room < 0 {
+		errs = append(errs, fmt.Errorf("its commands and variables take more than %d bytes, and not all were taken", most))
 	}
 	for tool, bins := range r.Bins {
 		r.Bins[tool] = slices.DeleteFunc(bins, func(b Bin) bool { return len(b.Commands) == 0 || !strings.HasPrefix(b.Dir, "/") })
@@ -79,6 +93,18 @@ func ParseRead(out []byte, environment []string) (Read, error) {
 	}
 	return r, errors.Join(errs...)
 }
+
+// shown reports whether a name can be shown as it is.
+func shown(name string, most int) bool { return len(name) <= most && enplace.Shown(name, most) == name }
+
+// has reports whether there is room for a word, and takes it.
+func (r *Read) has(word string) bool {
+	r.room -= len(word) + perWord
+	return r.room >= 0
+}
+
+// perWord is what a word takes beside its bytes, wherever it is kept.
+const perWord = 8
 
 // list reads the JSON of mise ls. What no mise.toml asks for has no requested version.
 func (r *Read) list(out string) error {
@@ -93,7 +119,7 @@ func (r *Read) list(out string) error {
 	}
 	for name, versions := range listed {
 		for _, v := range versions {
-			if v.Requested != "" {
+			if v.Requested != "" && shown(v.Version, maxVersion) && len(v.Path) <= maxPath {
 				r.Versions[name] = append(r.Versions[name], Version{v.Version, v.Path, v.Installed})
 			}
 		}
@@ -107,12 +133,14 @@ func (r *Read) variables(out string, environment []string) error {
 	if err := json.Unmarshal([]byte(out), &vars); err != nil {
 		return fmt.Errorf("reading the variables of tools: %w", err)
 	}
-	for name, value := range vars {
-		line := name + "=" + value
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		line := name + "=" + vars[name]
 		if name == "PATH" || name == "" || strings.Contains(line, "\x00") || strings.HasPrefix(strings.TrimLeft(name, "_"), "MISE_") || slices.Contains(environment, line) {
 			continue
 		}
-		r.Variables = append(r.Variables, line)
+		if r.has(line) {
+			r.Variables = append(r.Variables, line)
+		}
 	}
 	slices.Sort(r.Variables)
 	return nil

@@ -172,7 +172,7 @@ func (it *item) lack(t *tool) string {
 		return t.name + " has no commands"
 	}
 	if gone := it.gone(t); len(gone) > 0 {
-		return fmt.Sprintf("%s of %s is gone", strings.Join(gone, ", "), t.name)
+		return fmt.Sprintf("%s of %s is gone", enplace.Shown(strings.Join(gone, ", "), maxReason), t.name)
 	}
 	return ""
 }

@@ -211,10 +211,20 @@ func (it *item) fail(f *failure) {
 	}
 }
 
+// maxNotes bounds what is noted of an item; the box could have any number of notes made.
+const maxNotes = 20
+
 func (it *item) addNote(note string) {
-	if !slices.Contains(it.now.Notes, note) {
+	if len(it.now.Notes) < maxNotes && !slices.Contains(it.now.Notes, note) {
 		it.now.Notes = append(it.now.Notes, note)
 	}
+}
+
+// room is how many bytes of commands and variables each item of the set may have: all are kept with the computer, and set for its
+// commands. An item that a person wrote has some dozens of names.
+func (p *pass) room() int {
+	const whole, most, least = 512 << 10, 32 << 10, 4 << 10
+	return max(min(whole/max(len(p.items), 1), most), least)
 }
 
 // result is how the items stand now.

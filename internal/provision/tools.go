@@ -215,7 +215,7 @@ func (p *pass) read(ctx context.Context, it *item) error {
 		if err != nil {
 			return err
 		}
-		found, err := mise.ParseRead(out, sandbox.BaseEnv())
+		found, err := mise.ParseRead(out, sandbox.BaseEnv(), p.room())
 		if err != nil {
 			it.addNote(fmt.Sprintf("mise could not say all of its tools: %v: %s", err, lastLine(e)))
 		}

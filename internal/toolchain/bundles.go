@@ -158,7 +158,7 @@ func (s *Service) build(ctx context.Context, hash string) error {
 
 // logged is install with a log.
 func (s *Service) logged(ctx context.Context, set enplace.Set) (enplace.Bundle, error) {
-	log, err := transcript.Create(s.logPath(set.Hash), enplace.MaxLogBytes, s.Redactor().Lines())
+	log, err := transcript.Create(s.logPath(set.Hash), enplace.MaxLogBytes, s.redactor(set.Chain).Lines())
 	if err != nil {
 		return enplace.Bundle{}, fmt.Errorf("opening the log of a bundle: %w", err)
 	}
@@ -207,7 +207,7 @@ func (s *Service) install(ctx context.Context, set enplace.Set, log *transcript.
 	}()
 	out := log.Stream()
 	defer out.Close()
-	redactor := s.Redactor()
+	redactor := s.redactor(set.Chain)
 	res, err := provision.Apply(ctx, box, provision.Job{
 		Set: set, Log: out, Redact: func(text string) string { return string(redactor.Bytes([]byte(text))) },
 	})

@@ -17,11 +17,14 @@ func (s *Service) PutConversation(ctx context.Context, c enplace.Caller, id stri
 		return enplace.Conversation{}, err
 	}
 	conv := enplace.Conversation{ID: id, Kind: in.Kind, Person: in.Person, Team: in.Team, Room: in.Room}
+	s.talks.Lock() // or of two who make one of the same name at once the later would take it over
+	defer s.talks.Unlock()
 	have, err := s.cfg.Store.Conversation(ctx, id)
+	isNew := errors.Is(err, store.ErrNotFound)
 	switch {
 	case err == nil:
 		err = s.mayConversation(ctx, c, access.Write, have)
-	case errors.Is(err, store.ErrNotFound):
+	case isNew:
 		err = access.Check(c, access.Write, access.Thing{What: "conversation", ID: id, Owner: conv.Person})
 	}
 	if err != nil {
@@ -32,6 +35,11 @@ func (s *Service) PutConversation(ctx context.Context, c enplace.Caller, id stri
 	}
 	if err := s.checkConversation(ctx, conv); err != nil {
 		return enplace.Conversation{}, err
+	}
+	if isNew && s.cfg.Retire != nil { // keys of agents of an earlier conversation of the name are not this one's
+		if err := s.cfg.Retire(ctx, access.ConversationSubject(id)); err != nil {
+			return enplace.Conversation{}, err
+		}
 	}
 	now := s.cfg.Now().UTC()
 	conv.CreatedAt, conv.UpdatedAt = now, now

@@ -14,8 +14,19 @@ import (
 	"enplace/internal/store"
 )
 
-// maxSecretBytes bounds a value: it becomes a variable of every command.
-const maxSecretBytes = 64 << 10
+// Bounds of values: each becomes a variable of every command, and is looked for in every log.
+const (
+	maxSecretBytes      = 64 << 10
+	maxScopeSecrets     = 100
+	maxScopeSecretBytes = 256 << 10 // of all values of a scope, as they are sealed
+	maxFormer           = 100       // values that a scope had, which are hidden until the server starts again
+)
+
+// hidden are the values of a scope that logs do not show.
+type hidden struct {
+	now    map[string]string // by name
+	former []string          // the oldest first
+}
 
 // secretName is what a variable may be called. What decides how programs are found and loaded is not for the keychain.
 var (
@@ -51,6 +62,9 @@ func (s *Service) PutSecret(ctx context.Context, c enplace.Caller, raw enplace.S
 	}
 	s.secrets.Lock()
 	defer s.secrets.Unlock()
+	if err := s.roomForSecret(ctx, scope, name, in.Value); err != nil {
+		return enplace.Secret{}, err
+	}
 	now := s.cfg.Now().UTC()
 	secret, err := s.cfg.Store.PutSecret(ctx, store.SecretRecord{
 		Secret: enplace.Secret{Name: name, Scope: scope, CreatedBy: c.Name(), CreatedAt: now, UpdatedAt: now},
@@ -59,8 +73,29 @@ func (s *Service) PutSecret(ctx context.Context, c enplace.Caller, raw enplace.S
 	if err != nil {
 		return enplace.Secret{}, fmt.Errorf("keeping a secret: %w", err)
 	}
+	s.hide(scope, name, in.Value)
 	s.cfg.Audit.Record(ctx, c, "keychain.put", string(scope)+" "+name, nil)
-	return secret, s.learnSecrets(ctx)
+	return secret, nil
+}
+
+// roomForSecret refuses a value that a scope has no room for. The keychain's lock is held.
+func (s *Service) roomForSecret(ctx context.Context, scope enplace.Scope, name, value string) error {
+	have, err := s.cfg.Store.Secrets(ctx, []enplace.Scope{scope})
+	if err != nil {
+		return fmt.Errorf("reading the keychain: %w", err)
+	}
+	count, bytes := 1, len(value)
+	for _, r := range have {
+		if r.Name != name {
+			count++
+			bytes += len(r.Sealed)
+		}
+	}
+	if count > maxScopeSecrets || bytes > maxScopeSecretBytes {
+		return enplace.TooLargef("%s would have %d values of %d bytes together; the limits are %d and %d", scope, count, bytes, maxScopeSecrets, maxScopeSecretBytes).
+			WithField("value").WithFix("remove what is not needed: enplace keychain list %s shows them", scope)
+	}
+	return nil
 }
 
 func sealedName(scope enplace.Scope, name string) string { return string(scope) + " " + name }
@@ -94,8 +129,12 @@ func (s *Service) DeleteSecret(ctx context.Context, c enplace.Caller, raw enplac
 	if err := s.mayScope(c, access.Write, scope); err != nil {
 		return err
 	}
-	// Redaction goes on hiding it until the server starts again: it may stand in output that is still to come.
+	s.secrets.Lock()
+	defer s.secrets.Unlock()
 	err = missing(s.cfg.Store.DeleteSecret(ctx, scope, name), "secret", sealedName(scope, name))
+	if err == nil {
+		s.hide(scope, name, "")
+	}
 	return s.removed(ctx, c, err, "keychain.delete", sealedName(scope, name))
 }
 
@@ -124,8 +163,8 @@ func (s *Service) Variables(ctx context.Context, chain enplace.Chain) ([]string,
 	return env, nil
 }
 
-// learnSecrets makes a redactor of every value that is kept, and of those that were since the server started. A value that cannot
-// be opened is one that nobody can print. The keychain's lock is held.
+// learnSecrets learns every value that is kept, to be hidden. One that cannot be opened is one that nobody can print. The
+// keychain's lock is held.
 func (s *Service) learnSecrets(ctx context.Context) error {
 	all, err := s.cfg.Store.Secrets(ctx, nil)
 	if err != nil {
@@ -137,8 +176,49 @@ func (s *Service) learnSecrets(ctx context.Context) error {
 			s.cfg.Logger.Warn("a value of the keychain cannot be decrypted", "scope", r.Scope, "name", r.Name, "err", err)
 			continue
 		}
-		s.known[value] = true
+		s.hide(r.Scope, r.Name, value)
 	}
-	s.redactor.Store(redact.New(slices.Collect(maps.Keys(s.known))...))
 	return nil
+}
+
+// hide has a value hidden from now on; "" is none any more. The one that had the name before goes on being hidden: it may stand in
+// output that is still to come. The keychain's lock is held.
+func (s *Service) hide(scope enplace.Scope, name, value string) {
+	h := s.hidden[scope]
+	if h == nil {
+		h = &hidden{now: map[string]string{}}
+		s.hidden[scope] = h
+	}
+	if had := h.now[name]; had != "" && had != value {
+		h.former = append(h.former, had)
+		h.former = h.former[max(0, len(h.former)-maxFormer):]
+	}
+	h.now[name] = value
+	if value == "" {
+		delete(h.now, name)
+	}
+}
+
+// Redactor hides the values that commands of a computer may know, beside what looks like a secret.
+func (s *Service) Redactor(ctx context.Context, computer string) (*redact.Redactor, error) {
+	if room, ok := strings.CutPrefix(computer, "room:"); ok {
+		chain, err := s.chain(ctx, enplace.Conversation{Kind: enplace.ConversationRoom, Room: room})
+		return s.redactor(chain), err
+	}
+	scopes, err := s.reads(ctx, enplace.Scope(computer))
+	return s.redactor(scopes), err
+}
+
+// redactor hides the values of scopes, and of no other: who could have others' hidden in output of their own would learn what
+// they are, by printing what they may be.
+func (s *Service) redactor(scopes []enplace.Scope) *redact.Redactor {
+	s.secrets.Lock()
+	defer s.secrets.Unlock()
+	var values []string
+	for _, scope := range scopes {
+		if h := s.hidden[scope]; h != nil {
+			values = slices.AppendSeq(append(values, h.former...), maps.Values(h.now))
+		}
+	}
+	return redact.New(values...)
 }

@@ -95,6 +95,9 @@ func (s *Service) attach(ctx context.Context, c enplace.Caller, p enplace.Plugin
 	if len(items) == 0 {
 		return enplace.Plugin{}, refused(p.Findings)
 	}
+	if err := others.room(p.Scope, items); err != nil {
+		return enplace.Plugin{}, err
+	}
 	err = s.cfg.Store.CreatePlugin(ctx, p, items)
 	if errors.Is(err, store.ErrExists) {
 		return enplace.Plugin{}, enplace.Conflictf("%s has a plugin %s, or an item of one of these keys: %s", p.Scope, p.Name, strings.Join(p.Items, ", ")).
@@ -210,7 +213,8 @@ func (s *Service) store(ctx context.Context, c enplace.Caller, id string, got re
 	}
 	p, err = s.cfg.Store.SyncPlugin(ctx, id, func(p *enplace.Plugin, have []enplace.Item) ([]enplace.Item, error) {
 		before = p.Commit + string(p.Digest)
-		return settle(p, have, others, got, s.cfg.Now().UTC()), nil
+		items := settle(p, have, others, got, s.cfg.Now().UTC())
+		return items, others.room(p.Scope, items)
 	})
 	if errors.Is(err, store.ErrExists) {
 		return p, enplace.Conflictf("another plugin of this scope took one of its keys meanwhile; sync again")

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"enplace"
@@ -19,7 +18,6 @@ import (
 	"enplace/internal/base"
 	"enplace/internal/blob"
 	"enplace/internal/clone"
-	"enplace/internal/redact"
 	"enplace/internal/sandbox"
 	"enplace/internal/seal"
 	"enplace/internal/store"
@@ -46,6 +44,10 @@ type Config struct {
 	Logger  *slog.Logger
 	Now     func() time.Time
 	LogDir  string // where the logs of bundles are kept
+
+	// Retire revokes the keys of a subject whose name something else is about to get. Default: there are none.
+	Retire func(ctx context.Context, subject string) error
+
 	Scratch string // a folder for archives being read
 
 	Limits    enplace.Limits // of the sandbox that a bundle is built in; default enplace.DefaultBuildLimits
@@ -69,9 +71,9 @@ type Service struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
-	redactor atomic.Pointer[redact.Redactor]
-	secrets  sync.Mutex      // held while the keychain changes
-	known    map[string]bool // every value that the keychain had since the start
+	secrets sync.Mutex // held while the keychain changes
+	hidden  map[enplace.Scope]*hidden
+	talks   sync.Mutex // held while a conversation is made or changed
 
 	bundles chan string // hashes of the sets whose bundle is to be built
 
@@ -90,8 +92,7 @@ func New(cfg Config) *Service {
 	if cfg.Settled == nil {
 		cfg.Settled = func(time.Duration) bool { return true }
 	}
-	s := &Service{cfg: cfg, bundles: make(chan string, maxWaitingBundles), known: map[string]bool{}, resolved: map[string]resolved{}, noted: map[string]noted{}, syncing: map[string]chan struct{}{}}
-	s.redactor.Store(redact.New())
+	s := &Service{cfg: cfg, bundles: make(chan string, maxWaitingBundles), hidden: map[enplace.Scope]*hidden{}, resolved: map[string]resolved{}, noted: map[string]noted{}, syncing: map[string]chan struct{}{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -140,9 +141,6 @@ func (s *Service) every(d time.Duration, do func(context.Context) error) {
 		}
 	}
 }
-
-// Redactor hides every value of the keychain, beside what looks like a secret.
-func (s *Service) Redactor() *redact.Redactor { return s.redactor.Load() }
 
 // operator is who acts when nobody asked.
 var operator = enplace.Caller{Kind: enplace.KeyOperator}

@@ -33,6 +33,33 @@ func (s *Service) others(ctx context.Context, p enplace.Plugin) (surroundings, e
 	return o, nil
 }
 
+// room refuses items that a scope has no room for: a set holds the files of all of its items, and is read with each command.
+func (o surroundings) room(scope enplace.Scope, items []enplace.Item) error {
+	count, bytes := 0, 0
+	for i := range o.items {
+		if o.items[i].Scope == scope {
+			count++
+			bytes += size(o.items[i].Definition)
+		}
+	}
+	for i := range items {
+		count++
+		bytes += size(items[i].Definition)
+	}
+	if count > enplace.MaxScopeItems || bytes > enplace.MaxScopeBytes {
+		return enplace.TooLargef("%s would have %d items with %d bytes of files; the limits are %d and %d", scope, count, bytes, enplace.MaxScopeItems, enplace.MaxScopeBytes).
+			WithFix("download in %s what is large, and remove plugins that are not needed", enplace.ItemScriptName)
+	}
+	return nil
+}
+
+func size(d enplace.Definition) (n int) {
+	for _, f := range d.Files {
+		n += len(f.Path) + len(f.Content)
+	}
+	return n
+}
+
 // settle gives the items of a plugin after new content came, and writes into p what is to be said of it. An item that the new
 // content breaks keeps its last good definition; one whose folder is gone goes. Where the folder of all items cannot be read, all
 // that are missed are kept.

@@ -382,7 +382,9 @@ func testKeychain(h house) {
 		h.t.Errorf("%+v", l.Items)
 	}
 	hides := func(value string) bool {
-		return !strings.Contains(string(h.Toolchain.Redactor().Bytes([]byte("a line with "+value))), value)
+		r, err := h.Toolchain.Redactor(ctx, "person:y-ann")
+		check(h.t, err)
+		return !strings.Contains(string(r.Bytes([]byte("a line with "+value))), value)
 	}
 	if !hides(old) || !hides(now) {
 		h.t.Error("a value of the keychain is shown")
