@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,24 @@ COMPUTER is person:LOGIN or room:NAME; CONVERSATION is a conversation's id.`,
 	}
 	cmd.AddCommand(newComputerList(c), newComputerShow(c), newComputerExec(c), newComputerSSH(c), newComputerErrors(c), newComputerLog(c), newComputerReset(c))
 	return cmd
+}
+
+// checkComputer tells what is no computer's id, such as that of a conversation, before a server is asked.
+func checkComputer(id string) error {
+	if strings.HasPrefix(id, "person:") || strings.HasPrefix(id, "room:") {
+		return nil
+	}
+	return enplace.Invalidf("%q is no computer; write person:LOGIN or room:NAME", printable(id)).
+		WithFix("enplace computer list shows them, and enplace conversation list whose conversation is on which")
+}
+
+// checkConversation tells a computer's id where a conversation's is wanted.
+func checkConversation(id string) error {
+	if checkComputer(id) != nil {
+		return nil
+	}
+	return enplace.Invalidf("%s is a computer; this command wants a conversation on it", printable(id)).
+		WithFix("enplace conversation list shows which conversations are on it; enplace conversation put makes one")
 }
 
 func newComputerList(c *cli) *cobra.Command {
@@ -67,6 +86,9 @@ func newComputerShow(c *cli) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerComputers),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			if err := checkComputer(args[0]); err != nil {
+				return err
+			}
 			v, err := api.Computer(ctx, args[0])
 			if err != nil {
 				return err

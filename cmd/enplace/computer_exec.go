@@ -44,6 +44,9 @@ unless it is a terminal. Under --json the result with its output is printed when
 		string(enplace.TriggerPerson), string(enplace.TriggerAgent), string(enplace.TriggerSchedule),
 	}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+		if err := checkConversation(args[0]); err != nil {
+			return err
+		}
 		in.Command, in.Timeout = args[1:], int(math.Ceil(timeout.Seconds()))
 		var err error
 		if in.Env, err = variables(vars); err != nil {

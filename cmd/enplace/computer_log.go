@@ -24,6 +24,9 @@ func newComputerErrors(c *cli) *cobra.Command {
 		if limit < 1 {
 			return usageError(cmd, "--limit must be at least 1")
 		}
+		if err := checkComputer(args[0]); err != nil {
+			return err
+		}
 		all, err := first(ctx, limit, func(ctx context.Context, p enplace.Page) (enplace.List[enplace.ComputerError], error) {
 			return api.ListComputerErrors(ctx, args[0], p)
 		})
@@ -54,6 +57,9 @@ func newComputerLog(c *cli) *cobra.Command {
 			return hashes
 		}),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			if err := checkComputer(args[0]); err != nil {
+				return err
+			}
 			if follow {
 				_, err := api.FollowComputerLog(ctx, args[0], args[1], c.out)
 				return err
@@ -76,6 +82,9 @@ func newComputerReset(c *cli) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "remove all its files, for good")
 	cmd.RunE = withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+		if err := checkComputer(args[0]); err != nil {
+			return err
+		}
 		if !yes {
 			return enplace.Errorf(enplace.KindMalformed, "this removes %s with all its files, for good; nothing was done", printable(args[0])).WithField("--yes").
 				WithFix("say so: enplace computer reset %s --yes", quoteWords(args[:1]))

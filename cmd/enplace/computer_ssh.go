@@ -28,6 +28,9 @@ With --stdio the connection itself is passed through, for ssh, scp, rsync and ed
 		if stdio && len(args) > 1 {
 			return usageError(cmd, "--stdio takes no command")
 		}
+		if err := checkConversation(args[0]); err != nil {
+			return err
+		}
 		conn, err := api.DialConversation(ctx, args[0])
 		if err != nil {
 			return err

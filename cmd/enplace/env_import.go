@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,7 +59,7 @@ An import is all or nothing. It replaces the tree, or with --merge adds to it. N
 }
 
 func importLocal(ctx context.Context, c *cli, api *client.Client, id, name string, merge bool) (enplace.ImportReport, error) {
-	archive, err := openArchive(c, name)
+	archive, err := openArchive(c, name, nil)
 	if err != nil {
 		return enplace.ImportReport{}, err
 	}
@@ -66,8 +67,9 @@ func importLocal(ctx context.Context, c *cli, api *client.Client, id, name strin
 	return api.Import(ctx, id, archive, merge)
 }
 
-// packFolder writes a folder as a tar, without what an import would leave out.
-func packFolder(dir string, out io.Writer) error {
+// packFolder writes a folder as a tar, without what an import would leave out. Of what lies in the folder itself it takes the names
+// in only, or everything when there are none.
+func packFolder(dir string, out io.Writer, only []string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -80,8 +82,10 @@ func packFolder(dir string, out io.Writer) error {
 			return err
 		case name == ".":
 			return nil
-		case enplace.ImportSkips(name) != "" && d.IsDir():
+		case d.IsDir() && (enplace.ImportSkips(name) != "" || !taken(name, only)):
 			return fs.SkipDir
+		case !taken(name, only):
+			return nil
 		case d.IsDir():
 			return nil
 		}
@@ -91,6 +95,10 @@ func packFolder(dir string, out io.Writer) error {
 		return err
 	}
 	return tw.Close()
+}
+
+func taken(name string, only []string) bool {
+	return len(only) == 0 || strings.Contains(name, "/") || slices.Contains(only, name)
 }
 
 func packFile(tw *tar.Writer, root *os.Root, name string) error {

@@ -80,6 +80,9 @@ func printHarness(w io.Writer, h enplace.Harness) {
 }
 
 func egressLine(e enplace.Egress) string {
+	if e.Policy == enplace.EgressAllowlist && len(e.Hosts) == 0 {
+		return string(e.Policy) + " of no host: nothing is let through"
+	}
 	return strings.TrimSpace(string(e.Policy) + " " + strings.Join(e.Hosts, " "))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"enplace"
 	"enplace/internal/mcpserver"
 )
 
@@ -34,6 +35,8 @@ The server speaks the same over HTTP at /mcp, with the key as a bearer token, fo
 	f := cmd.Flags()
 	f.StringVar(&t.Conversation, "conversation", "", "the conversation whose computer it is (default: the key's)")
 	f.StringVar(&t.Task, "task", "", "the running task that it is (default: the key's)")
+	complete(cmd, "conversation", completeEach(c, offerConversations))
+	complete(cmd, "task", completeTasks(c, enplace.TaskRunning))
 	return cmd
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 
 	"enplace"
 	"enplace/client"
+	"enplace/internal/plugin"
 )
 
 func newPluginAdd(c *cli) *cobra.Command {
@@ -48,7 +51,7 @@ func addPlugin(ctx context.Context, c *cli, api *client.Client, in enplace.Creat
 	if len(from) == 0 {
 		return api.CreatePlugin(ctx, in)
 	}
-	archive, err := openArchive(c, from[0])
+	archive, err := openPluginArchive(c, from[0])
 	if err != nil {
 		return enplace.Plugin{}, err
 	}
@@ -56,8 +59,24 @@ func addPlugin(ctx context.Context, c *cli, api *client.Client, in enplace.Creat
 	return api.CreatePluginArchive(ctx, in.Scope, in.Name, archive)
 }
 
-// openArchive opens an archive of this machine: a file, standard input for -, or a folder, which is packed as it is read.
-func openArchive(c *cli, name string) (io.ReadCloser, error) {
+// openPluginArchive is openArchive of a plugin. Of a folder it sends what a plugin is: the rest, which may be large, is not looked at.
+func openPluginArchive(c *cli, name string) (io.ReadCloser, error) {
+	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
+		root, err := openPlugin(name)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		if _, err := root.Lstat(enplace.ItemsFolder); errors.Is(err, fs.ErrNotExist) {
+			return nil, enplace.Invalidf("%s is no plugin: it has no folder %s, which holds a plugin's items", printable(name), enplace.ItemsFolder)
+		}
+	}
+	return openArchive(c, name, []string{enplace.ItemsFolder, plugin.ManifestName})
+}
+
+// openArchive opens an archive of this machine: a file, standard input for -, or a folder, which is packed as it is read, and of
+// which only names what is taken, or nothing when that is everything.
+func openArchive(c *cli, name string, only []string) (io.ReadCloser, error) {
 	if name == "-" {
 		if in, ok := c.in.(io.ReadCloser); ok { // a file's size is told to the server
 			return in, nil
@@ -70,7 +89,7 @@ func openArchive(c *cli, name string) (io.ReadCloser, error) {
 	}
 	if fi.IsDir() {
 		r, w := io.Pipe()
-		go func() { w.CloseWithError(packFolder(name, w)) }()
+		go func() { w.CloseWithError(packFolder(name, w, only)) }()
 		return r, nil
 	}
 	f, err := os.Open(name)

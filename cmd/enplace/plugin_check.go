@@ -140,7 +140,7 @@ func openPlugin(dir string) (*os.Root, error) {
 	}
 	root.Close()
 	return nil, enplace.Invalidf("%s is a part of a plugin; name the plugin's folder, which has %s in it", printable(dir), enplace.ItemsFolder).
-		WithFix("enplace plugin check %s", printable(up))
+		WithFix("name %s", printable(up))
 }
 
 func printChecked(w io.Writer, dir string, checked checkedPlugin) {

@@ -128,7 +128,7 @@ func syncPlugin(ctx context.Context, c *cli, api *client.Client, args []string) 
 	if len(args) == 1 {
 		return api.SyncPlugin(ctx, args[0])
 	}
-	archive, err := openArchive(c, args[1])
+	archive, err := openPluginArchive(c, args[1])
 	if err != nil {
 		return enplace.Plugin{}, err
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,9 +122,9 @@ func TestPluginCheckOfTheWrongFolder(t *testing.T) {
 	t.Parallel()
 	dir := pluginIn(t, goodPlugin)
 	for name, want := range map[string]string{
-		"environments":                       "enplace plugin check " + dir,
-		"environments/web":                   "enplace plugin check " + dir,
-		"environments/web/../web/":           "enplace plugin check " + dir,
+		"environments":                       "what to do: name " + dir,
+		"environments/web":                   "what to do: name " + dir,
+		"environments/web/../web/":           "what to do: name " + dir,
 		"environments/web/mise.toml":         "is a file",
 		"nothing":                            "there is no folder",
 		"environments/web/mise.toml/nothing": "cannot open the folder",
@@ -160,6 +162,38 @@ func TestPluginCheckCompletes(t *testing.T) {
 		_, out, _ := run(t, append([]string{"__complete"}, strings.Split(line, " ")...)...)
 		if !slices.Contains(strings.Split(out, "\n"), directive) {
 			t.Errorf("%s: %s", line, out)
+		}
+	}
+}
+
+// A plugin's folder is often the whole of a repository: what is no part of the plugin may be large, and stays here.
+func TestAPluginIsSentWithoutItsSurroundings(t *testing.T) {
+	t.Parallel()
+	dir := pluginIn(t, map[string]string{
+		plugin.ManifestName: "{}", "README.md": "x", "dist/huge.bin": "x", "environments/web/environment.json": "{}", "environments/README.md": "x",
+	})
+	archive, err := openPluginArchive(&cli{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	var got []string
+	for tr := tar.NewReader(archive); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, h.Name)
+	}
+	if want := []string{"environments/README.md", "environments/web/environment.json", plugin.ManifestName}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for _, wrong := range []string{t.TempDir(), filepath.Join(dir, "environments")} {
+		if _, err := openPluginArchive(&cli{}, wrong); err == nil {
+			t.Errorf("%s was taken for a plugin", wrong)
 		}
 	}
 }

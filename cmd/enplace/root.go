@@ -96,8 +96,11 @@ or its host lacks something.
 	f.Lookup("url").DefValue, f.Lookup("data").DefValue = "", "" // help is the same for everyone
 	f.BoolVar(&c.json, "json", false, "print JSON, errors too")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if strings.Contains(err.Error(), "time: missing unit") { // Go's words for it help nobody
+		switch unknown := strings.HasPrefix(err.Error(), "unknown "); {
+		case strings.Contains(err.Error(), "time: missing unit"): // Go's words for it help nobody
 			return usageError(cmd, "%v: write 30s, 10m or 2h", err)
+		case unknown && strings.Contains(cmd.Use, " -- "):
+			return usageError(cmd, "%v; flags of what is to be run come behind a --: %s", err, written(cmd))
 		}
 		return usageError(cmd, "%v", err)
 	})
@@ -107,12 +110,12 @@ or its host lacks something.
 	return root
 }
 
-// strict makes a wrong number of arguments a useError.
+// strict makes a wrong number of arguments a useError that says how the command is written.
 func strict(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usageError(cmd, "%v", err)
+				return usageError(cmd, "wrong number of arguments; write %s", written(cmd))
 			}
 			return nil
 		}
@@ -120,6 +123,11 @@ func strict(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		strict(sub)
 	}
+}
+
+// written gives a command as it is written, but for its flags.
+func written(cmd *cobra.Command) string {
+	return cmd.CommandPath() + strings.TrimPrefix(cmd.Use, cmd.Name())
 }
 
 // useError is a wrong command line.

@@ -107,6 +107,21 @@ func offerScopes(ctx context.Context, api *client.Client, _ []string) []string {
 	return words
 }
 
+// offerSets offers the sets that computers have.
+func offerSets(ctx context.Context, api *client.Client, _ []string) []string {
+	l, err := api.ListComputers(ctx, enplace.Page{Limit: enplace.MaxPageSize})
+	if err != nil {
+		return nil
+	}
+	var words []string
+	for _, v := range l.Items {
+		for _, s := range v.Sets {
+			words = append(words, s.Hash+"\t"+v.ID+", "+counted(len(s.Items), "item"))
+		}
+	}
+	return words
+}
+
 // offerItems offers the keys of the items that the scope before them reads.
 func offerItems(ctx context.Context, api *client.Client, before []string) []string {
 	return itemKeys(ctx, api, enplace.Scope(before[0]))

@@ -34,6 +34,9 @@ func newSetShow(c *cli) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerConversations),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			if err := checkConversation(args[0]); err != nil {
+				return err
+			}
 			s, err := api.Set(ctx, args[0])
 			if err != nil {
 				return err
@@ -61,7 +64,7 @@ func chainLine(c enplace.Chain) string {
 }
 
 func bundleLine(b enplace.Bundle) string {
-	line := string(b.Status)
+	line := strings.ReplaceAll(string(b.Status), "_", " ")
 	if b.Bytes > 0 {
 		line += ", " + size(b.Bytes)
 	}
@@ -117,9 +120,10 @@ func printLeft(w io.Writer, left []enplace.LeftOut, clashes []enplace.Clash) {
 func newSetLog(c *cli) *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
-		Use:   "log HASH",
-		Short: "Print the log of a set's bundle",
-		Args:  cobra.ExactArgs(1),
+		Use:               "log HASH",
+		Short:             "Print the log of a set's bundle",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeEach(c, offerSets),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
 			if follow {
 				_, err := api.FollowSetLog(ctx, args[0], c.out)
@@ -134,9 +138,10 @@ func newSetLog(c *cli) *cobra.Command {
 
 func newSetRetry(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "retry HASH",
-		Short: "Try again what failed of a set: its bundle, and on computers",
-		Args:  cobra.ExactArgs(1),
+		Use:               "retry HASH",
+		Short:             "Try again what failed of a set: its bundle, and on computers",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeEach(c, offerSets),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
 			r, err := api.RetrySet(ctx, args[0])
 			if err != nil {

@@ -20,6 +20,9 @@ func newSetExplain(c *cli) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerConversations),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			if err := checkConversation(args[0]); err != nil {
+				return err
+			}
 			s, err := api.ExplainSet(ctx, args[0])
 			if err != nil {
 				return err
@@ -31,6 +34,9 @@ func newSetExplain(c *cli) *cobra.Command {
 
 func printExplained(w io.Writer, s enplace.ExplainedSet) {
 	fmt.Fprintf(w, "set %s of %s\n", s.Hash, chainLine(s.Chain))
+	if len(s.Tools)+len(s.Scripts) == 0 {
+		fmt.Fprintln(w, "\nno item is in it")
+	}
 	if len(s.Tools) > 0 {
 		rows := [][]string{{"TOOL", "REQUESTED", "RESOLVED", "SCOPE", "ITEM", "FROM", "STATUS"}}
 		for _, t := range s.Tools {

@@ -29,8 +29,10 @@ const (
 	maxFolders      = enplace.MaxItemFiles
 	maxFileFindings = 50
 	maxManifest     = 1 << 20
-	manifestName    = "plugin.json"
 )
+
+// ManifestName is the file of a plugin that may say its name. Of what lies beside it, environments/ alone counts.
+const ManifestName = "plugin.json"
 
 // Read reads the items of a plugin: the folders of environments/ that have an environment.json. One that is wrong is left out
 // and said in the findings, and the others are read all the same. An error is of reading the filesystem, never of what is in
@@ -39,7 +41,7 @@ const (
 func Read(fsys fs.FS) (Result, error) {
 	r := &reader{fsys: fsys, counts: map[string]int{}}
 	if err := r.manifest(); err != nil {
-		return Result{}, fmt.Errorf("reading %s: %w", manifestName, err)
+		return Result{}, fmt.Errorf("reading %s: %w", ManifestName, err)
 	}
 	folders, err := r.folders()
 	if err != nil {

@@ -35,7 +35,7 @@ func (s *Service) ListItems(ctx context.Context, c enplace.Caller, raw enplace.S
 	l.Items = []enplace.ListedItem{}
 	for _, item := range declared.Items {
 		listed := enplace.ListedItem{Item: item}
-		listed.InSet, listed.Reason = reasonFor(set, item)
+		listed.InSet, listed.Reason = reasonFor(set, item, declared.Choices)
 		listed.Files = []enplace.ItemFile{}
 		for _, choice := range declared.Choices {
 			if choice.Scope == scope && choice.Key == item.Key {
@@ -55,7 +55,7 @@ func (s *Service) chainOf(ctx context.Context, scope enplace.Scope) (enplace.Cha
 	return enplace.NewChain(scope.Team(), ""), nil
 }
 
-func reasonFor(set enplace.Set, item enplace.Item) (bool, string) {
+func reasonFor(set enplace.Set, item enplace.Item, choices []enplace.Choice) (bool, string) {
 	for _, left := range set.Left {
 		if left.Key == item.Key && left.Scope == item.Scope {
 			return false, left.Reason
@@ -66,7 +66,15 @@ func reasonFor(set enplace.Set, item enplace.Item) (bool, string) {
 			return false, fmt.Sprintf("%s declares this key too: %s", clash.Used, clash.Reason)
 		}
 	}
-	return true, fmt.Sprintf("%s in %s", item.Mode, item.Scope)
+	why := fmt.Sprintf("%s in %s", item.Mode, item.Scope)
+	for _, scope := range slices.Backward(set.Chain) {
+		for _, choice := range choices {
+			if item.Mode == enplace.ItemAvailable && choice.Key == item.Key && choice.Scope == scope && choice.State == enplace.ChoiceAdded {
+				return true, why + ", added by " + string(scope)
+			}
+		}
+	}
+	return true, why
 }
 
 // Item gives one item of a scope.
