@@ -23,6 +23,7 @@ type job struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed at its end
 	err    error         // why the set could not be tried to the end; read after done
+	again  *retry        // when it failed; not among the machine's until the end, lest a retry be taken for this one
 	item   enplace.InstalledItem
 }
 
@@ -78,6 +79,9 @@ func (m *machine) end(hash string, j *job, err error) {
 	m.mu.Lock()
 	j.err = err
 	delete(m.jobs, hash)
+	if j.again != nil && m.box != nil {
+		m.retries[hash] = *j.again
+	}
 	m.mu.Unlock()
 	j.cancel(nil)
 	close(j.done)
@@ -131,7 +135,7 @@ func (m *machine) run(ctx context.Context, set store.SetRecord, j *job) error {
 	if err != nil {
 		return err
 	}
-	dropped, err := m.finish(ctx, set, res, work.Default)
+	dropped, err := m.finish(ctx, set, res, work.Default, j)
 	if err != nil {
 		return err
 	}
@@ -179,7 +183,7 @@ func (m *machine) progress(ctx context.Context, hash string, item enplace.Instal
 
 // finish keeps how a set stands at the end of a pass, and when what failed is tried again. It gives the sets that the record
 // knows no more.
-func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision.Result, byDefault bool) (dropped []string, err error) {
+func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision.Result, byDefault bool, j *job) (dropped []string, err error) {
 	now := m.s.cfg.Now().UTC()
 	due := now.Add(m.s.cfg.Retry)
 	failed := slices.ContainsFunc(res.Items, notInstalled)
@@ -220,10 +224,8 @@ func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision
 			return nil, unknown(err, m.id)
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if failed && m.box != nil {
-		m.retries[set.Hash] = retry{set, due}
+	if failed {
+		j.again = &retry{set, due}
 	}
 	return dropped, nil
 }
