@@ -229,10 +229,15 @@ func (u *use) env(ctx context.Context) ([]string, error) {
 	return environment(u.rec.Exports[u.set.Hash], u.set.Hash, secrets), nil
 }
 
-// environment is what commands of a set start from: the base's variables with the shims first on PATH, what the set's tools
-// export, and the keychain's values; later ones win.
+// environment is what commands of a set start from: the base's variables with the shims first on PATH and the folders of items
+// behind them, what the set's items export, and the keychain's values; later ones win.
 func environment(exports []string, hash string, secrets []string) []string {
-	vars := map[string]string{}
+	vars, bin := map[string]string{}, []string{enplace.ShimsDir}
+	for _, v := range exports {
+		if dirs, ok := strings.CutPrefix(v, "PATH="); ok {
+			bin = append(bin, strings.Split(dirs, ":")...)
+		}
+	}
 	for _, v := range slices.Concat(exports, secrets) {
 		if name, value, ok := strings.Cut(v, "="); ok && name != "PATH" {
 			vars[name] = value
@@ -241,7 +246,7 @@ func environment(exports []string, hash string, secrets []string) []string {
 	if hash != "" {
 		vars["ENPLACE_SET"], vars["ENPLACE_ENV_HASH"] = hash, hash
 	}
-	return sandbox.Env([]string{enplace.ShimsDir}, vars)
+	return sandbox.Env(bin, vars)
 }
 
 // Dial opens an SSH connection to the guest of a conversation's computer, with the conversation's set in place and its

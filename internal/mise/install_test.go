@@ -101,6 +101,17 @@ func TestRateLimited(t *testing.T) {
 	}
 }
 
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		"[env]\n_.path = [\"/a/bin\", \"/b\"]": "/a/bin /b", "env._.path = \"/a\"": "/a", "[tools]\nnode = \"24\"": "", "[env]\n_.path = 3": "", "env = 1": "", "[": "",
+	} {
+		if got := strings.Join(Paths(content), " "); got != want {
+			t.Errorf("%q: %q, want %q", content, got, want)
+		}
+	}
+}
+
 func TestParseRead(t *testing.T) {
 	t.Parallel()
 	out := strings.Join([]string{

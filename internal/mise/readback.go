@@ -127,6 +127,16 @@ func (r *Read) list(out string) error {
 	return nil
 }
 
+// Paths gives the folders that a checked mise.toml puts on PATH, the first to be searched first. They are what was declared, and
+// need nobody in the box to say them.
+func Paths(miseTOML string) []string {
+	d, _ := parse(miseTOML) // what cannot be read declares nothing, and mise says why
+	env, _ := d.values["env"].(map[string]any)
+	directives, _ := env["_"].(map[string]any)
+	paths, _ := texts(directives["path"])
+	return paths
+}
+
 // variables reads the JSON of mise env.
 func (r *Read) variables(out string, environment []string) error {
 	var vars map[string]string

@@ -248,7 +248,7 @@ func (p *pass) begin(ctx context.Context, it *item) (begun bool, err error) {
 		p.failed(it)
 		return false, nil
 	}
-	if it.dirty {
+	if it.dirty || len(it.tools) == 0 { // an installation of tools reads back by itself
 		err = p.read(ctx, it)
 	}
 	return err == nil, err

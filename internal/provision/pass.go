@@ -30,6 +30,7 @@ type item struct {
 	tools []*tool
 	now   enplace.InstalledItem
 	vars  []string // KEY=value: what its tools export
+	paths []string // folders that it puts on PATH
 	pins  string   // the file with exact versions, as it was written last
 
 	verified map[string][]string // exact versions by tool, that this pass or an earlier one found whole, whatever the definition was
@@ -106,6 +107,8 @@ func newPass(box Box, job Job) *pass {
 		for _, t := range it.tools {
 			t.pinned = p.pinned(it, t)
 		}
+		text, _ := it.File(enplace.ItemMiseName)
+		it.paths = mise.Paths(text)
 		it.now = enplace.InstalledItem{Key: si.Key, Scope: si.Scope, Status: enplace.ItemPending, Definition: si.Hash()}
 		p.items = append(p.items, it)
 	}
@@ -148,6 +151,7 @@ func (p *pass) env(it *item, more ...string) []string {
 			dirs = append(dirs, b.Dir)
 		}
 	}
+	dirs = append(dirs, p.search(p.items[:it.at+1])...)
 	for _, before := range p.items[:it.at+1] {
 		for _, v := range before.vars {
 			name, value, _ := strings.Cut(v, "=")
@@ -159,6 +163,28 @@ func (p *pass) env(it *item, more ...string) []string {
 		vars[name] = value
 	}
 	return sandbox.Env(dirs, vars)
+}
+
+// maxSearch bounds the folders of items on PATH, in bytes: with a variable of 128 KiB the kernel starts nothing.
+const maxSearch = 64 << 10
+
+// search gives the folders that items put on PATH, those of the innermost first.
+func (p *pass) search(items []*item) []string {
+	var dirs []string
+	room := maxSearch
+	for _, it := range slices.Backward(items) {
+		for _, dir := range it.paths {
+			if slices.Contains(dirs, dir) {
+				continue
+			}
+			if room -= len(dir) + 1; room < 0 {
+				it.addNote("not all of its folders are on PATH: those of all items would take more than 64 KiB")
+				return dirs
+			}
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }
 
 // bins gives an item's folders of commands, the first to be searched first: a tool that is asked for by name comes before a
@@ -231,6 +257,9 @@ func (p *pass) room() int {
 func (p *pass) result() Result {
 	r := Result{Items: make([]enplace.InstalledItem, 0, len(p.items)), Exports: []string{}}
 	vars := map[string]string{}
+	if dirs := p.search(p.items); len(dirs) > 0 {
+		vars["PATH"] = "PATH=" + strings.Join(dirs, ":")
+	}
 	for _, it := range p.items {
 		r.Items = append(r.Items, it.now)
 		for _, v := range it.vars {

@@ -41,7 +41,7 @@ type Job struct {
 // Result is how the items stand, and what their tools export.
 type Result struct {
 	Items   []enplace.InstalledItem
-	Exports []string // KEY=value, ordered
+	Exports []string // KEY=value, ordered; PATH has the folders of items alone
 }
 
 // VersionKey names a tool of an item in Job.Versions.

@@ -199,10 +199,10 @@ func (p *pass) common(e ended, what string) string {
 	return ""
 }
 
-// read asks what is there of an item's tools. Where exact versions come out that mise was not told, it is told them and asked
+// read asks what is there of an item's tools, and for its variables, which an item without tools may have, too. Where exact versions come out that mise was not told, it is told them and asked
 // again: what it says of a range names folders that a later installation changes.
 func (p *pass) read(ctx context.Context, it *item) error {
-	if len(it.tools) == 0 {
+	if _, ok := it.File(enplace.ItemMiseName); !ok {
 		return nil
 	}
 	var names []string

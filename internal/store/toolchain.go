@@ -121,7 +121,7 @@ type ComputerRecord struct {
 	Default string `json:"default,omitempty"`
 	// Reported holds the failures that a command has reported: by set and item, the attempt.
 	Reported map[string]int `json:"reported,omitempty"`
-	// Exports are the variables that the tools of each set give to commands, as KEY=value.
+	// Exports are the variables that the items of each set give to commands, as KEY=value; PATH has the folders of items alone.
 	Exports map[string][]string `json:"exports,omitempty"`
 }
 
