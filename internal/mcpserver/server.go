@@ -42,7 +42,7 @@ func Find(ctx context.Context, api *client.Client, named Target) (Target, error)
 	}
 	if who.Kind != enplace.KeyAgent {
 		return Target{}, enplace.Invalidf("a key of kind %s belongs to no conversation or task; name one", who.Kind).
-			WithFix("enplace mcp --conversation ID")
+			WithFix("enplace mcp --conversation ID, or over HTTP /mcp?conversation=ID")
 	}
 	if id, ok := strings.CutPrefix(who.Subject, conversationSubject); ok {
 		return Target{Conversation: id}, nil

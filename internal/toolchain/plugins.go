@@ -110,19 +110,29 @@ func (s *Service) attach(ctx context.Context, c enplace.Caller, p enplace.Plugin
 	return p, nil
 }
 
-// refused is the error for a plugin without any item that can be taken.
+// maxRefusals is how many findings an error names, so that it can be read.
+const maxRefusals = 10
+
+// refused is the error for a plugin without any item that can be taken. The message has what is wrong first; each of the others
+// says what to do about it.
 func refused(findings []enplace.Finding) error {
 	e := enplace.Invalidf("the plugin declares no item that can be taken")
-	for _, f := range findings {
-		if f.Severity == enplace.FindingError {
-			at := f.File
-			if f.Line > 0 {
-				at = fmt.Sprintf("%s:%d", f.File, f.Line)
-			}
-			e.Message += "; " + strings.TrimPrefix(at+": "+f.Message, ": ")
+	wrong := slices.DeleteFunc(slices.Clone(findings), func(f enplace.Finding) bool { return f.Severity != enplace.FindingError })
+	for n, f := range wrong[:min(len(wrong), maxRefusals)] {
+		at := f.File
+		if f.Line > 0 {
+			at = fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if at = strings.TrimPrefix(at+": "+f.Message, ": "); n == 0 {
+			e.Message += "; " + at
+		} else {
+			e = e.WithFix("%s", at)
 		}
 	}
-	return e.WithFix("check it where it is written: enplace plugin check DIR")
+	if more := len(wrong) - maxRefusals; more > 0 {
+		e = e.WithFix("and %d more: enplace plugin check DIR", more)
+	}
+	return e
 }
 
 // SyncPlugin reads a plugin's repository again, or takes the archive given for one that came as an archive. An item that the new
@@ -136,7 +146,7 @@ func (s *Service) SyncPlugin(ctx context.Context, c enplace.Caller, id string, a
 	case archive != nil && p.Source.GitURL != "":
 		return enplace.Plugin{}, enplace.Invalidf("this plugin is synced from %s; send no archive", p.Source.GitURL)
 	case archive == nil && p.Source.GitURL == "":
-		return enplace.Plugin{}, enplace.Invalidf("this plugin came as an archive; send the new one as the body").WithFix("enplace plugin sync %s DIR", id)
+		return enplace.Plugin{}, enplace.Invalidf("this plugin came as a folder or an archive, which the server cannot read again; send it").WithFix("enplace plugin sync %s DIR", id)
 	case archive == nil:
 		return s.sync(ctx, c, p)
 	}

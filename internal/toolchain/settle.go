@@ -113,7 +113,7 @@ func clashFinding(scope enplace.Scope, d enplace.Definition, other enplace.Item,
 	f := enplace.Finding{Severity: enplace.FindingError, Item: d.Folder, File: enplace.ItemsFolder + "/" + d.Folder + "/" + enplace.ItemFileName}
 	switch {
 	case other.Scope == scope:
-		f.Message = fmt.Sprintf("the key %s is used by the plugin %s of this scope; choose another name, or take it out there first", d.Key, other.Plugin)
+		f.Message = fmt.Sprintf("the key %s is used by the plugin %s of this scope; where that is an earlier state of this one, sync it, and else choose another name", d.Key, other.Plugin)
 	case other.Locked:
 		f.Message = fmt.Sprintf("the key %s is locked by %s; choose another name", d.Key, other.Scope)
 	case first:
