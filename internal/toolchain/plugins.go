@@ -130,9 +130,9 @@ func refused(findings []enplace.Finding) error {
 		}
 	}
 	if more := len(wrong) - maxRefusals; more > 0 {
-		e = e.WithFix("and %d more: enplace plugin check DIR", more)
+		e = e.WithFix("the same for %d more", more)
 	}
-	return e
+	return e.WithFix("enplace plugin check DIR says what is wrong with the files, before they are sent")
 }
 
 // SyncPlugin reads a plugin's repository again, or takes the archive given for one that came as an archive. An item that the new
