@@ -210,14 +210,24 @@ func (u *use) exec(ctx context.Context, in enplace.ConversationExec, each func(e
 	}
 	began := u.m.s.cfg.Now().UTC()
 	res, err := command.Run(ctx, u.box, cmd, o)
-	if errors.Is(err, sandbox.ErrStopped) {
-		return res, enplace.Conflictf("the computer stopped while the command ran; run it again")
-	}
 	if err != nil {
-		return res, err
+		return res, u.stopped(ctx, err)
 	}
 	u.m.note(enplace.LastCommand{At: began, Conversation: u.conv.ID, Program: enplace.Shown(in.Command[0], 200), ExitCode: res.ExitCode, DurationMS: res.DurationMS})
 	return res, nil
+}
+
+// stopped is the error of a use whose computer ended by itself. It comes when that is over, so that the next command starts the
+// computer and does not find it ending.
+func (u *use) stopped(ctx context.Context, err error) error {
+	if !errors.Is(err, sandbox.ErrStopped) {
+		return err
+	}
+	select {
+	case <-u.box.Done():
+	case <-ctx.Done():
+	}
+	return enplace.Conflictf("the computer stopped while the command ran; run it again")
 }
 
 // env gives the variables of a command.
@@ -274,7 +284,11 @@ func (u *use) dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return u.box.Dial(ctx, env)
+	conn, err := u.box.Dial(ctx, env)
+	if err != nil {
+		return nil, u.stopped(ctx, err)
+	}
+	return conn, nil
 }
 
 // connection keeps the computer in use until it is closed.
