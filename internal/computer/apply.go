@@ -277,18 +277,23 @@ func (m *machine) retryNow(hash string) bool {
 	return ok
 }
 
-// await waits for a job, telling progress, until its end or the time is up; whether the set was tried to the end is told. The
-// error is the caller's: the end of ctx, or that of tell.
+// await waits for a job, telling progress, until its end or the time is up; whether the set was tried to the end is told. That an
+// item is there is no news unless it was being installed meanwhile. The error is the caller's: the end of ctx, or that of tell.
 func (m *machine) await(ctx context.Context, hash string, j *job, most time.Duration, tell func(string) error) (ended bool, err error) {
 	var told enplace.InstalledItem
+	begun := map[string]bool{}
 	err = m.s.hub.Until(ctx, m.topic(hash), most, func() (bool, error) {
 		m.mu.Lock()
 		item := j.item
 		m.mu.Unlock()
 		if tell != nil && (item.Key != told.Key || item.Scope != told.Scope || item.Status != told.Status) {
 			told = item
-			if err := tell(fmt.Sprintf("%s of %s: %s", item.Key, item.Scope, item.Status)); err != nil {
-				return false, err
+			name := fmt.Sprintf("%s of %s", item.Key, item.Scope)
+			if begun[name] || item.Status != enplace.ItemInstalled {
+				begun[name] = true
+				if err := tell(name + ": " + string(item.Status)); err != nil {
+					return false, err
+				}
 			}
 		}
 		select {
