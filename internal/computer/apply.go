@@ -60,7 +60,11 @@ func (m *machine) apply(set store.SetRecord) *job {
 	}
 	m.jobs[set.Hash] = j
 	begun := m.s.spawn(func() {
-		m.end(set.Hash, j, m.run(ctx, set, j))
+		err := m.run(ctx, set, j)
+		if err != nil && ctx.Err() != nil { // whatever was under way says only that it was cancelled
+			err = context.Cause(ctx)
+		}
+		m.end(set.Hash, j, err)
 	})
 	if !begun {
 		delete(m.jobs, set.Hash)
