@@ -9,14 +9,19 @@ import (
 
 // Reason gives, out of what mise printed while it installed one tool, why it could not: one line, or "" when it said nothing.
 func Reason(output string) string {
-	var said string
+	var said, npm string
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
 		switch rest, isError := strings.CutPrefix(line, "mise ERROR "); {
 		case isError && (strings.HasPrefix(rest, "Version: ") || strings.HasPrefix(rest, "Run with --verbose")):
 		case isError && said == "":
 			said = rest
+		case npm == "":
+			npm = npmReason(line)
 		}
+	}
+	if said == "npm failed" && npm != "" { // of npm's own words mise repeats the last ones, which say where its log lies
+		return "npm: " + npm
 	}
 	if rest, ok := strings.CutPrefix(said, "Failed to install "); ok {
 		if _, why, ok := strings.Cut(rest, ": "); ok {
@@ -24,6 +29,21 @@ func Reason(output string) string {
 		}
 	}
 	return said
+}
+
+// npmAside starts what npm says beside the reason; npmLabel is what it puts before that.
+var (
+	npmAside = regexp.MustCompile(`^(?:(?:code|errno|syscall|path|dest|type|stack|cwd|pkgid) |A complete log|$)`)
+	npmLabel = regexp.MustCompile(`^(?:[0-9]{3}|notarget|notsup|network|gyp) +`)
+)
+
+// npmReason gives what a line of npm says of why it failed, or "".
+func npmReason(line string) string {
+	_, said, ok := strings.Cut(line, "npm error ")
+	if said = strings.TrimSpace(said); !ok || npmAside.MatchString(said) {
+		return ""
+	}
+	return npmLabel.ReplaceAllString(said, "")
 }
 
 var (

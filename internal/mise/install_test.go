@@ -73,6 +73,9 @@ func TestReason(t *testing.T) {
 		"mise by @jdx\nmise ERROR Failed to install core:node@20.0.0: error sending request: tunnel error\nmise ERROR Version: 2026.9.15\nmise ERROR Run with --verbose or MISE_VERBOSE=1\n": "error sending request: tunnel error",
 		"mise ERROR nosuchtool not found in mise tool registry\nmise ERROR Version: 2026.9.15\n":                                                                                             "nosuchtool not found in mise tool registry",
 		"nothing of the kind": "",
+		"mise npm:x@9 npm error code ETARGET\nmise npm:x@9 npm error notarget No matching version found for x@9.\nmise npm:x@9 npm error notarget In most cases\nmise ERROR npm failed\nmise ERROR Failed to install npm:x@9: npm exited with non-zero status": "npm: No matching version found for x@9.",
+		"npm error code E404\nnpm error 404 Not Found - GET https://registry.example/x\nmise ERROR npm failed\n":                                                                                                                                               "npm: Not Found - GET https://registry.example/x",
+		"mise npm:x@9 npm error code 1\nmise ERROR npm failed\n": "npm failed",
 	} {
 		if got := Reason(output); got != want {
 			t.Errorf("%q, want %q", got, want)
