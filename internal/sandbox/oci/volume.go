@@ -221,13 +221,8 @@ func syncFile(path string) error {
 // readOnly makes the file system refuse every write. The kernel closes the files of dead processes a little after their end, and
 // says busy until it has.
 func (v *volume) readOnly(ctx context.Context) error {
-	fs, err := unix.Fspick(unix.AT_FDCWD, v.dir, unix.FSPICK_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fs)
 	for {
-		err := errors.Join(unix.FsconfigSetFlag(fs, "ro"), unix.FsconfigReconfigure(fs))
+		err := v.tryReadOnly()
 		if !errors.Is(err, unix.EBUSY) {
 			return err
 		}
@@ -237,6 +232,19 @@ func (v *volume) readOnly(ctx context.Context) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// tryReadOnly tries once: a context that was refused is busy to whatever it is asked afterwards.
+func (v *volume) tryReadOnly() error {
+	fs, err := unix.Fspick(unix.AT_FDCWD, v.dir, unix.FSPICK_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fs)
+	if err := unix.FsconfigSetFlag(fs, "ro"); err != nil {
+		return err
+	}
+	return unix.FsconfigReconfigure(fs)
 }
 
 // copySparse copies a file and its holes, by sharing blocks where the file system can.
