@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func (s *Service) Use(ctx context.Context, hash string) (enplace.Bundle, error) 
 		return enplace.Bundle{}, missing(err, "set", hash)
 	}
 	if build {
-		s.enqueue(hash)
+		s.enqueue(rec)
 	}
 	return rec.Bundle, nil
 }
@@ -75,11 +76,17 @@ func (s *Service) updateSet(ctx context.Context, hash string, change func(*store
 	return rec, err
 }
 
-func (s *Service) enqueue(hash string) {
+// enqueue has a bundle built. Those with a person's own items wait for each other and for nobody else: what hangs in them holds up
+// no bundle of a team or the organisation.
+func (s *Service) enqueue(rec store.SetRecord) {
+	queue := s.bundles
+	if slices.ContainsFunc(rec.Items, func(i enplace.SetItem) bool { return i.Scope.Person() != "" }) {
+		queue = s.personal
+	}
 	select {
-	case s.bundles <- hash:
+	case queue <- rec.Hash:
 	default: // the record says building, so the next start builds it
-		s.cfg.Logger.Error("more bundles wait than can be remembered", "set", hash)
+		s.cfg.Logger.Error("more bundles wait than can be remembered", "set", rec.Hash)
 	}
 }
 
@@ -102,7 +109,7 @@ func (s *Service) RetryBundle(ctx context.Context, c enplace.Caller, hash string
 			s.cfg.Logger.Warn("removing the log of a failed bundle", "set", hash, "err", err)
 		}
 		s.cfg.Audit.Record(ctx, c, "bundle.retry", hash, nil)
-		s.enqueue(hash)
+		s.enqueue(rec)
 	}
 	return rec.Bundle, nil
 }
@@ -115,19 +122,19 @@ func (s *Service) resumeBundles(ctx context.Context) error {
 	}
 	for _, r := range l.Items {
 		if r.Bundle.Status == enplace.BundleBuilding {
-			s.enqueue(r.Hash)
+			s.enqueue(r)
 		}
 	}
 	return nil
 }
 
-// buildLoop builds one bundle after another: they are for later computers, and must not take the machine from the present ones.
-func (s *Service) buildLoop() {
+// buildLoop builds one bundle of a queue after another: they are for later computers, and must not take the machine from the present ones.
+func (s *Service) buildLoop(queue <-chan string) {
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
-		case hash := <-s.bundles:
+		case hash := <-queue:
 			if err := s.build(s.ctx, hash); err != nil && s.ctx.Err() == nil {
 				s.cfg.Logger.Error("building a bundle", "set", hash, "err", err)
 			}

@@ -75,7 +75,7 @@ type Service struct {
 	hidden  map[enplace.Scope]*hidden
 	talks   sync.Mutex // held while a conversation is made or changed
 
-	bundles chan string // hashes of the sets whose bundle is to be built
+	bundles, personal chan string // hashes of the sets whose bundle is to be built; personal of those with a person's items
 
 	sets     sync.Mutex // held while what is kept of a set changes
 	mu       sync.Mutex
@@ -92,7 +92,7 @@ func New(cfg Config) *Service {
 	if cfg.Settled == nil {
 		cfg.Settled = func(time.Duration) bool { return true }
 	}
-	s := &Service{cfg: cfg, bundles: make(chan string, maxWaitingBundles), hidden: map[enplace.Scope]*hidden{}, resolved: map[string]resolved{}, noted: map[string]noted{}, syncing: map[string]chan struct{}{}}
+	s := &Service{cfg: cfg, bundles: make(chan string, maxWaitingBundles), personal: make(chan string, maxWaitingBundles), hidden: map[enplace.Scope]*hidden{}, resolved: map[string]resolved{}, noted: map[string]noted{}, syncing: map[string]chan struct{}{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -112,7 +112,9 @@ func (s *Service) Start(ctx context.Context) error {
 	if err := s.resumeBundles(ctx); err != nil {
 		return err
 	}
-	s.done.Go(s.buildLoop)
+	for _, queue := range []chan string{s.bundles, s.personal} {
+		s.done.Go(func() { s.buildLoop(queue) })
+	}
 	if s.cfg.SyncEvery > 0 {
 		s.done.Go(func() { s.every(s.cfg.SyncEvery, s.syncAll) })
 	}
