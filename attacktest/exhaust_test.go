@@ -251,7 +251,10 @@ func deletedLayers(t *testing.T, l *lab) {
 	if err := l.Client.DeleteEnvironment(t.Context(), e.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, second, _ := l.build(t, l.person("after"), "Same Name", nil, packages)
+	_, second, log := l.build(t, l.person("after"), "Same Name", nil, packages)
+	if strings.Contains(log, "taken from") {
+		t.Errorf("it took packages that another's environment left:\n%s", log)
+	}
 	for _, s := range second.Steps {
 		if s.Cached && (s.Name == enplace.StepPython || s.Name == enplace.StepNPM || s.Name == enplace.StepCheck) {
 			t.Errorf("the step %s was not run: it took what another's environment left", s.Name)

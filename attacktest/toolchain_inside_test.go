@@ -68,7 +68,7 @@ if "ls" in sys.argv:
         "npm:liar": [{"version": "1.2.3", "requested_version": "1", "install_path": "/opt/liar", "installed": True}],
         **{"t%d" % i: [{"version": "1", "requested_version": "1", "install_path": "/", "installed": True}] for i in range(20000)}}))
 elif "env" in sys.argv:
-    print(json.dumps({**{"V%d" % i: "x" * 100 for i in range(30000)}, "LONG": "y" * 2000000, "ESC": esc}))
+    print(json.dumps({**{"V%d" % i: "x" * 100 for i in range(30000)}, "L1": "y" * 2000000, "E1": esc}))
 elif "bin-paths" in sys.argv:
     print("/opt/liar")
 else:
