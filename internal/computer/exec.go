@@ -3,6 +3,7 @@ package computer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -213,8 +214,39 @@ func (u *use) exec(ctx context.Context, in enplace.ConversationExec, each func(e
 	if err != nil {
 		return res, u.stopped(ctx, err)
 	}
+	if res.ExitCode != 0 {
+		res.Notice = u.m.reasons(ctx, u.box, res.Notice)
+	}
 	u.m.note(enplace.LastCommand{At: began, Conversation: u.conv.ID, Program: enplace.Shown(in.Command[0], 200), ExitCode: res.ExitCode, DurationMS: res.DurationMS})
 	return res, nil
+}
+
+// reasons adds to the notice of a command that failed what the sandbox saw since the last one that did, and the program may not
+// have said: that it was killed for its memory, and which hosts its policy refused.
+func (m *machine) reasons(ctx context.Context, box sandbox.Sandbox, notice string) string {
+	now, err := box.Stats(ctx)
+	if err != nil {
+		return notice // it has stopped, and the next command says so
+	}
+	m.mu.Lock()
+	before := m.seen
+	if before.box != box {
+		before = seen{}
+	}
+	m.seen = seen{box: box, kills: now.OOMKills, refused: now.Refused}
+	m.mu.Unlock()
+	var told []string
+	if notice != "" {
+		told = append(told, notice)
+	}
+	if now.OOMKills > before.kills {
+		told = append(told, fmt.Sprintf("memory ran out, of %d MiB, and a process was killed", m.s.cfg.Limits.MemoryMiB))
+	}
+	fresh := slices.DeleteFunc(slices.Clone(now.Refused), func(host string) bool { return slices.Contains(before.refused, host) })
+	if len(fresh) > 0 {
+		told = append(told, fmt.Sprintf("the egress policy refused: %s; whoever looks after the toolchain can allow them", enplace.Shown(strings.Join(fresh, ", "), 500)))
+	}
+	return strings.Join(told, "; ")
 }
 
 // stopped is the error of a use whose computer ended by itself. It comes when that is over, so that the next command starts the

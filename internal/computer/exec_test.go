@@ -16,7 +16,7 @@ func TestCommands(t *testing.T) {
 	h := newHouse(t)
 	for name, test := range map[string]func(*house){
 		"FirstInstallsAndLaterOnesAreWarm": testFirst, "FailedItems": testFailed, "Triggers": testTriggers, "HangingScript": testHanging,
-		"SetWithoutItems": testEmptied,
+		"SetWithoutItems": testEmptied, "LoginShell": testLoginShell, "RefusedHosts": testRefusedHosts,
 	} {
 		t.Run(name, func(t *testing.T) { h.part(t, test) })
 	}
@@ -176,4 +176,20 @@ func testEmptied(h *house) {
 	check(h.T, err)
 	h.exec(with, "printf '#!/bin/sh\\necho host\\n' >/usr/local/bin/semver; chmod 755 /usr/local/bin/semver; semver; env -i /opt/mise/shims/semver").want("host\nhost").notices()
 	check(h.T, h.Toolchain.DeletePlugin(h.Context(), operator, p.ID))
+}
+
+// Debian's /etc/profile replaces PATH, and agents like login shells.
+func testLoginShell(h *house) {
+	with := h.Direct("lea")
+	h.exec(with, `bash -lc 'echo ${PATH%%:*}'; sh -lc 'echo ${PATH%%:*}'`).want("/opt/mise/shims\n/opt/mise/shims")
+}
+
+// What a program says of a refused host is rarely that it was refused: the notice of a command that failed is.
+func testRefusedHosts(h *house) {
+	with := h.Direct("ray")
+	check(h.T, h.Toolchain.PutEgress(h.Context(), operator, "person:ray", &enplace.Egress{Policy: enplace.EgressNone}))
+	if o := h.exec(with, "curl -fsS http://refused.example/").notices(enplace.NoticeCommand); len(o.Notices) != 1 || !strings.Contains(o.Notices[0].Message, "refused: refused.example") {
+		h.Errorf("%+v", o.Notices)
+	}
+	h.exec(with, "exit 3").notices()
 }

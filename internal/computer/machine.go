@@ -33,12 +33,20 @@ type machine struct {
 	retries   map[string]retry // when failed sets are due, by hash
 	commands  []enplace.LastCommand
 	dirty     bool // commands holds what the record does not
+	seen      seen // what the sandbox told until the last command that failed
 }
 
 // policy is what the commands of a set may reach, for as long as they run.
 type policy struct {
 	egress enplace.Egress
 	users  int
+}
+
+// seen is what a sandbox told of its processes.
+type seen struct {
+	box     sandbox.Sandbox
+	kills   int
+	refused []string
 }
 
 // keptCommands is how many of the last commands are shown.

@@ -54,7 +54,7 @@ func (m *machine) spec(rec store.ComputerRecord, egress enplace.Egress) sandbox.
 	env := strings.Join(environment(nil, "", nil), "\x00")
 	return sandbox.Spec{
 		ID: volumeOf(m.id), Root: rec.Root, Durable: volumeOf(m.id), Limits: rec.Limits, Egress: egress,
-		Setup: sandbox.Setup{Files: []sandbox.SetupFile{{Path: sandbox.EnvPath, Content: []byte(env), Mode: 0o644}}},
+		Setup: sandbox.Setup{Files: []sandbox.SetupFile{{Path: sandbox.EnvPath, Content: []byte(env), Mode: 0o644}, sandbox.LoginFile()}},
 	}
 }
 

@@ -28,8 +28,22 @@ type Target struct {
 // conversationSubject begins the subject of an agent's key that belongs to a conversation.
 const conversationSubject = "conversation:"
 
-// Find gives the target that a key of kind agent belongs to, unless one is named.
+// Find gives the target that a key of kind agent belongs to, unless one is named. One that is not there, or that the key may not
+// know of, is an error.
 func Find(ctx context.Context, api *client.Client, named Target) (Target, error) {
+	t, err := find(ctx, api, named)
+	if err != nil {
+		return t, err
+	}
+	if t.Task != "" {
+		_, err = api.Task(ctx, t.Task, 0)
+	} else {
+		_, err = api.Conversation(ctx, t.Conversation)
+	}
+	return t, err
+}
+
+func find(ctx context.Context, api *client.Client, named Target) (Target, error) {
 	if named.Conversation != "" && named.Task != "" {
 		return Target{}, enplace.Invalidf("name a conversation or a task, not both")
 	}
@@ -110,6 +124,8 @@ func statusOf(err error) int {
 		return http.StatusUnauthorized
 	case enplace.KindBusy, enplace.KindUnavailable:
 		return http.StatusServiceUnavailable
+	case enplace.KindNotFound:
+		return http.StatusNotFound
 	case enplace.KindInternal:
 		return http.StatusInternalServerError
 	}

@@ -197,7 +197,7 @@ func TestMCPWithoutAKeyOrATarget(t *testing.T) {
 		"a key that is none":      {"ep_nothing", "", http.StatusUnauthorized},
 		"an operator's, unnamed":  {srv.Key, "", http.StatusBadRequest},
 		"both targets":            {key, "?conversation=ada&task=task_x", http.StatusBadRequest},
-		"another's conversation":  {key, "?conversation=bob", http.StatusOK}, // the tool's answer says that it is not known
+		"another's conversation":  {key, "?conversation=bob", http.StatusNotFound},
 		"from another web origin": {key, "", http.StatusForbidden},
 	} {
 		req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, srv.URL+"/mcp"+c.query, strings.NewReader(hello))
@@ -220,7 +220,7 @@ func TestMCPWithoutAKeyOrATarget(t *testing.T) {
 		if err := res.Write(&body); err != nil {
 			t.Fatal(err)
 		}
-		if res.StatusCode != c.status || c.status == http.StatusOK && !strings.Contains(body.String(), "may not know of it") {
+		if res.StatusCode != c.status || c.status == http.StatusNotFound && !strings.Contains(body.String(), "may not know of it") {
 			t.Errorf("%s: status %d, want %d: %s", name, res.StatusCode, c.status, body.String())
 		}
 	}

@@ -31,6 +31,25 @@ const EnvPath = "/run/enplace/env"
 // DefaultPath is the PATH of a sandbox without anything else.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// LoginFile keeps PATH for login shells, which agents like to use: Debian's /etc/profile replaces it, and what was put in place
+// would be found no more. It takes it from the environment that the shell was started with.
+func LoginFile() SetupFile {
+	return SetupFile{Path: "/etc/profile.d/enplace.sh", Content: []byte(loginScript), Mode: 0o644}
+}
+
+// loginScript starts no program in bash. Whoever starts a shell without PATH gets that of /etc/profile.
+const loginScript = `# PATH as this shell was given it, in place of the one in /etc/profile.
+if [ -n "${BASH_VERSION-}" ]; then
+    while IFS= read -r -d '' enplace_var; do
+        case $enplace_var in PATH=?*) PATH=${enplace_var#PATH=} ;; esac
+    done < /proc/$$/environ
+else
+    enplace_var=$(tr '\0' '\n' < /proc/$$/environ | sed -n 's/^PATH=//p')
+    PATH=${enplace_var:-$PATH}
+fi
+unset enplace_var
+`
+
 // BaseEnv gives the variables that every command starts from: PATH, HOME and locale, the proxy and the certificates in the
 // spelling of each tool that has its own, and colours and progress bars off. Nothing of the server's environment is in it.
 func BaseEnv() []string {

@@ -199,6 +199,7 @@ func (s *Service) spec(rec *store.TaskRecord) (sandbox.Spec, error) {
 	spec.Setup.Files = []sandbox.SetupFile{
 		{Path: enplace.InstructionsPath, Content: []byte(instructions(rec)), Mode: 0o644},
 		{Path: sandbox.EnvPath, Content: []byte(strings.Join(taskEnv(rec), "\x00")), Mode: 0o644},
+		sandbox.LoginFile(),
 	}
 	if rec.Manifest == nil {
 		b, ok := s.cfg.Base()
