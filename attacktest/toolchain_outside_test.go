@@ -19,10 +19,10 @@ import (
 // Through the API and /mcp, with the keys of people and of agents.
 func TestToolchainOutside(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLab(t, "--git-http", "--allow-address="+gitAddress+"/32", "--sync-every=1s")
 	for name, attack := range map[string]func(*testing.T, *lab){
 		"Strangers": strangers, "TakenNames": takenNames, "LeftTeams": leftTeams, "HostilePlugins": hostilePlugins, "PluginSources": pluginSources,
-		"Bounds": bounds, "AgentsDoor": agentsDoor, "CallersOwnRequests": callersOwnRequests,
+		"Bounds": bounds, "AgentsDoor": agentsDoor, "CallersOwnRequests": callersOwnRequests, "SlowRepositories": slowRepositories,
 	} {
 		t.Run(name, func(t *testing.T) { attack(t, l) })
 	}

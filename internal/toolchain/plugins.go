@@ -238,14 +238,15 @@ func (s *Service) store(ctx context.Context, c enplace.Caller, id string, got re
 	return p, nil
 }
 
-// syncAll syncs every plugin of a repository, one after another.
-func (s *Service) syncAll(ctx context.Context) error {
+// syncAll syncs every plugin of a repository, one after another: those of people, or all others. Repositories that people name may
+// answer slowly, and then hold up those of people alone.
+func (s *Service) syncAll(ctx context.Context, people bool) error {
 	l, err := s.cfg.Store.ListPlugins(ctx, "", enplace.Page{})
 	if err != nil {
 		return fmt.Errorf("finding the plugins to sync: %w", err)
 	}
 	for _, p := range l.Items {
-		if p.Source.GitURL == "" {
+		if p.Source.GitURL == "" || people != (p.Scope.Person() != "") {
 			continue
 		}
 		if _, err := s.sync(ctx, operator, p); err != nil && ctx.Err() == nil {

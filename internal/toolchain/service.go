@@ -116,7 +116,11 @@ func (s *Service) Start(ctx context.Context) error {
 		s.done.Go(func() { s.buildLoop(queue) })
 	}
 	if s.cfg.SyncEvery > 0 {
-		s.done.Go(func() { s.every(s.cfg.SyncEvery, s.syncAll) })
+		for _, people := range []bool{false, true} {
+			s.done.Go(func() {
+				s.every(s.cfg.SyncEvery, func(ctx context.Context) error { return s.syncAll(ctx, people) })
+			})
+		}
 	}
 	s.done.Go(func() { s.every(time.Hour, s.collect) })
 	return nil
