@@ -83,27 +83,25 @@ func (v *village) home(ctx context.Context, conv string) enplace.ConversationSet
 	return set
 }
 
-// volumes proves that there is a volume for each computer, and no other.
+// volumes proves that no volume is left without its computer. One that was never started has none yet.
 func (v *village) volumes(ctx context.Context) {
 	v.t.Helper()
 	l, err := v.srv.Client.ListComputers(ctx, enplace.Page{})
 	if err != nil {
 		v.t.Error(err)
 	}
-	var want, got []string
+	known := map[string]bool{}
 	for _, c := range l.Items {
-		want = append(want, "computer_"+strings.Replace(c.ID, ":", "_", 1))
+		known["computer_"+strings.Replace(c.ID, ":", "_", 1)] = true
 	}
 	entries, err := os.ReadDir(filepath.Join(v.srv.Data, "sandboxes", "durables"))
 	if err != nil {
 		v.t.Error(err)
 	}
 	for _, e := range entries {
-		got = append(got, e.Name())
-	}
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		v.t.Errorf("volumes %q of computers %q", got, want)
+		if !known[e.Name()] {
+			v.t.Errorf("the volume %s is nobody's", e.Name())
+		}
 	}
 }
 
