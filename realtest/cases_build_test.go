@@ -57,14 +57,14 @@ func TestCase50ReasonsOfFailedBuilds(t *testing.T) {
 
 func TestCase50BuildThatRunsTooLong(t *testing.T) {
 	t.Parallel()
-	short := enplacetest.Start(t, "--build-timeout=5")
+	short := enplacetest.Start(t, "--build-timeout=20")
 	e := newEnvOn(t, short, enplace.CreateEnvironment{Name: "Long"}, installing("echo started; sleep 300"))
 	within(t, time.Minute, func() {
 		f, log := e.fail()
 		if f.Reason != enplace.ReasonTimeout || f.Step != enplace.StepNPM {
 			t.Errorf("failure: %+v", f)
 		}
-		want(t, f.Message, "the build ran for 5s, the limit")
+		want(t, f.Message, "the build ran for 20s, the limit")
 		want(t, log, "started")
 	})
 }

@@ -165,10 +165,10 @@ def build_wheel(folder, settings=None, metadata=None):
         for n in range(3):
             os.dup2(null, n)
         while True:
-            for path in glob.glob("/env/*/.venv/lib/python3*/site-packages/idna-3.7.dist-info/RECORD"):
-                with open(os.path.join(os.path.dirname(path), "../idna/core.py"), "a") as f:
-                    f.write("# evil\n")
-                os._exit(0)
+            for path in glob.glob("/env/*/.venv/lib/python3*/site-packages/idna/core.py"):
+                with open(path, "r+") as f:
+                    if not f.read().endswith("# evil\n"):
+                        f.write("# evil\n")
             time.sleep(0.001)
     with zipfile.ZipFile(os.path.join(folder, "evil-1-py3-none-any.whl"), "w") as z:
         z.writestr("evil.py", "")
