@@ -118,7 +118,11 @@ func (k *Keys) checkSubject(ctx context.Context, in enplace.CreateKey) error {
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		what := map[enplace.KeyKind]string{enplace.KeyHarness: "harness", enplace.KeyAgent: "task or conversation"}[in.Kind]
-		return enplace.Invalidf("there is no %s %q; a key of kind %s belongs to one that exists", what, in.Subject, in.Kind).WithField("subject")
+		e := enplace.Invalidf("there is no %s %q; a key of kind %s belongs to one that exists", what, enplace.Shown(in.Subject, 80), in.Kind).WithField("subject")
+		if in.Kind == enplace.KeyAgent {
+			return e.WithFix("write the id of a task, or %sID for a conversation", conversationPrefix)
+		}
+		return e
 	}
 	return err
 }
