@@ -256,3 +256,21 @@ func TestRoom(t *testing.T) {
 	<-over
 	h.exec(first, "cat /root/kept").want("kept")
 }
+
+// A command or a reset that came while the server settled what an earlier one left had its computer taken for one that is gone, or
+// kept the server from starting.
+func TestNothingHappensBeforeTheStart(t *testing.T) {
+	h := newHouse(t)
+	with := h.Direct("ann")
+	h.exec(with, "echo mine >/root/mine").want("")
+	h.computers.Close()
+	h.computers = computer.New(h.cfg)
+	if err := h.computers.Reset(t.Context(), operator, "person:ann"); enplace.KindOf(err) != enplace.KindUnavailable {
+		t.Errorf("a reset: %v", err)
+	}
+	if _, err := h.computers.Exec(t.Context(), operator, with, enplace.ConversationExec{ExecRequest: shell("true", 0)}, nil); enplace.KindOf(err) != enplace.KindUnavailable {
+		t.Errorf("a command: %v", err)
+	}
+	check(t, h.computers.Start(t.Context()))
+	h.exec(with, "cat /root/mine").want("mine")
+}

@@ -123,8 +123,11 @@ func (m *machine) keep(rec *store.ComputerRecord) {
 func (m *machine) enter(ctx context.Context, set store.SetRecord) (box sandbox.Sandbox, leave func(), err error) {
 	m.power.Lock()
 	defer m.power.Unlock()
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, nil, context.Cause(ctx)
+	case !m.s.started.Load():
+		return nil, nil, errStarting
 	}
 	m.mu.Lock()
 	box = m.box

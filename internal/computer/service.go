@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"enplace"
@@ -72,12 +73,16 @@ type Service struct {
 	stop context.CancelCauseFunc
 	done sync.WaitGroup
 
+	started  atomic.Bool // before that nothing is started or removed: what an earlier process left is not settled yet
 	mu       sync.Mutex
 	closed   bool
 	machines map[string]*machine // by the computer's id
 }
 
-var errClosing = enplace.Errorf(enplace.KindUnavailable, "the server is stopping").WithFix("try again in a moment")
+var (
+	errClosing  = enplace.Errorf(enplace.KindUnavailable, "the server is stopping").WithFix("try again in a moment")
+	errStarting = enplace.Errorf(enplace.KindUnavailable, "the server is starting").WithFix("try again in a moment, or wait for /readyz")
+)
 
 // New makes a Service. Start settles what an earlier process left.
 func New(cfg Config) *Service {
@@ -115,6 +120,7 @@ func (s *Service) Start(ctx context.Context) error {
 	if err := s.dropUnknown(ctx, known); err != nil {
 		return err
 	}
+	s.started.Store(true)
 	s.spawn(s.look)
 	return nil
 }

@@ -90,8 +90,10 @@ func (s *Service) Reset(ctx context.Context, c enplace.Caller, id string) error 
 	if err := s.cfg.Toolchain.MayComputer(ctx, c, access.Write, id); err != nil {
 		return err
 	}
-	m := s.machine(id)
-	if err := m.reset(ctx); err != nil {
+	if !s.started.Load() {
+		return errStarting
+	}
+	if err := s.machine(id).reset(ctx); err != nil {
 		return err
 	}
 	s.cfg.Audit.Record(ctx, c, "computer.reset", id, nil)
