@@ -143,11 +143,9 @@ func (u *use) ready(ctx context.Context) (err error) {
 }
 
 // due says which share of its deadline a command waits for an installation: none when the set is in place, or failed and is
-// not to be tried yet. A set without items is brought onto a computer that had others, so that their tools are selected no more.
+// not to be tried yet. A set without items is brought onto a computer, too: with it come the shims, mise's own among them, and what
+// other sets selected is selected no more.
 func (u *use) due(ctx context.Context) (share int, err error) {
-	if len(u.set.Items) == 0 && len(u.rec.Sets) == 0 {
-		return 0, nil
-	}
 	state := find(u.rec, u.set.Hash)
 	switch {
 	case state.AppliedAt != nil:

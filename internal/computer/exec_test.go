@@ -16,7 +16,7 @@ func TestCommands(t *testing.T) {
 	h := newHouse(t)
 	for name, test := range map[string]func(*house){
 		"FirstInstallsAndLaterOnesAreWarm": testFirst, "FailedItems": testFailed, "Triggers": testTriggers, "HangingScript": testHanging,
-		"SetWithoutItems": testEmptied, "LoginShell": testLoginShell, "RefusedHosts": testRefusedHosts,
+		"SetWithoutItems": testEmptied, "LoginShell": testLoginShell, "RefusedHosts": testRefusedHosts, "InstalledInside": testInstalledInside,
 	} {
 		t.Run(name, func(t *testing.T) { h.part(t, test) })
 	}
@@ -192,4 +192,19 @@ func testRefusedHosts(h *house) {
 		h.Errorf("%+v", o.Notices)
 	}
 	h.exec(with, "exit 3").notices()
+}
+
+func testInstalledInside(h *house) {
+	with := h.Direct("ida")
+	h.exec(with, "mise use npm:semver@7.7.2 >&2 && semver 1.2.3").want("1.2.3")
+	for _, state := range []enplace.ComputerState{enplace.ComputerRunning, enplace.ComputerStopped} {
+		c, err := h.computers.Get(h.Context(), toolchaintest.Person("ida"), "person:ida")
+		check(h.T, err)
+		if c.State != state || len(c.Local) != 1 || c.Local[0].Name != "npm:semver" || c.Local[0].Resolved != "7.7.2" {
+			h.Errorf("%s: %+v", state, c.Local)
+		}
+		if state == enplace.ComputerRunning {
+			check(h.T, h.Box("computer_person_ida").Stop(h.Context()))
+		}
+	}
 }

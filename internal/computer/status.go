@@ -9,6 +9,7 @@ import (
 
 	"enplace"
 	"enplace/internal/access"
+	"enplace/internal/provision"
 	"enplace/internal/store"
 	"enplace/internal/transcript"
 )
@@ -26,7 +27,37 @@ func (s *Service) Get(ctx context.Context, c enplace.Caller, id string) (enplace
 	if err != nil {
 		return enplace.Computer{}, fmt.Errorf("measuring computers: %w", err)
 	}
-	return s.live(rec, volumes), nil
+	out := s.live(rec, volumes)
+	if out.State == enplace.ComputerRunning {
+		out.Local = s.local(ctx, rec)
+	}
+	return out, nil
+}
+
+// local looks at what was installed inside, and keeps it for when the computer is stopped. A computer that does not say is shown as
+// it was last seen.
+func (s *Service) local(ctx context.Context, rec store.ComputerRecord) []enplace.ToolStatus {
+	m := s.machine(rec.ID)
+	m.mu.Lock()
+	box := m.box
+	m.mu.Unlock()
+	if box == nil {
+		return rec.Local
+	}
+	tools, err := provision.Local(ctx, box)
+	if err != nil {
+		s.cfg.Logger.Warn("a computer does not say what is installed inside", "computer", rec.ID, "err", err)
+		return rec.Local
+	}
+	same := func(a, b enplace.ToolStatus) bool {
+		return a.Name == b.Name && a.Requested == b.Requested && a.Resolved == b.Resolved
+	}
+	if !slices.EqualFunc(tools, rec.Local, same) {
+		if _, err := m.update(ctx, func(r *store.ComputerRecord) { r.Local = tools }); err != nil {
+			s.cfg.Logger.Error("recording what is installed inside", "computer", rec.ID, "err", err)
+		}
+	}
+	return tools
 }
 
 // live adds to a record what only the running process knows.
