@@ -112,6 +112,14 @@ DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
 	return cmd
 }
 
+// check refuses times that would have no end, or none at all.
+func (o serveOptions) check() error {
+	if min(o.collectEvery, o.stepKeep, o.retention, o.idle, o.retry) <= 0 {
+		return useError{errors.New("--collect-every, --step-retention, --retention, --computer-idle and --set-retry take a time above zero, such as 1h")}
+	}
+	return nil
+}
+
 // serve runs the server until ctx ends.
 func serve(ctx context.Context, c *cli, o serveOptions) error {
 	if os.Getuid() != 0 {
@@ -120,8 +128,8 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	if err := oci.OwnMounts(); err != nil {
 		return err
 	}
-	if min(o.collectEvery, o.stepKeep, o.retention, o.idle, o.retry) <= 0 {
-		return useError{errors.New("--collect-every, --step-retention, --retention, --computer-idle and --set-retry take a time above zero, such as 1h")}
+	if err := o.check(); err != nil {
+		return err
 	}
 	logger, err := newLogger(c, o.logFormat)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"enplace/internal/access"
 	"enplace/internal/source"
 	"enplace/internal/store"
+	"enplace/internal/treefs"
 )
 
 // ImportOptions say how an import meets the tree that is there.
@@ -44,7 +45,7 @@ func (s *Service) importTree(ctx context.Context, c enplace.Caller, id string, o
 		return enplace.ImportReport{}, fmt.Errorf("starting an import: %w", err)
 	}
 	defer batch.Discard()
-	res, err := read(sink{batch})
+	res, err := read(treefs.Sink{Batch: batch})
 	if err != nil {
 		return enplace.ImportReport{}, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"enplace"
 	"enplace/internal/access"
-	"enplace/internal/blob"
 	"enplace/internal/store"
 )
 
@@ -174,12 +173,4 @@ func (s *Service) DeleteFile(ctx context.Context, c enplace.Caller, id, p string
 	}
 	s.cfg.Audit.Record(ctx, c, "environment.file.delete", id, map[string]any{"path": p, "files": n})
 	return nil
-}
-
-// sink lets an import write blobs.
-type sink struct{ batch blob.Batch }
-
-func (k sink) Add(ctx context.Context, r io.Reader, limit int64) (enplace.Digest, int64, error) {
-	info, err := k.batch.Add(ctx, r, limit)
-	return info.Digest, info.Bytes, err
 }

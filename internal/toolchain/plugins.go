@@ -10,7 +10,6 @@ import (
 
 	"enplace"
 	"enplace/internal/access"
-	"enplace/internal/blob"
 	"enplace/internal/plugin"
 	"enplace/internal/source"
 	"enplace/internal/store"
@@ -327,7 +326,7 @@ func (s *Service) receive(ctx context.Context, read func(source.Sink) (source.Re
 		return received{}, fmt.Errorf("reading a plugin: %w", err)
 	}
 	defer batch.Discard()
-	res, err := read(sink{batch})
+	res, err := read(treefs.Sink{Batch: batch})
 	if err != nil {
 		return received{}, err
 	}
@@ -346,13 +345,6 @@ func digestOf(entries []enplace.TreeEntry) enplace.Digest {
 		fmt.Fprintf(&b, "%q %s %q %t\n", e.Path, e.Digest, e.Target, e.Executable)
 	}
 	return enplace.DigestOf([]byte(b.String()))
-}
-
-type sink struct{ batch blob.Batch }
-
-func (k sink) Add(ctx context.Context, r io.Reader, limit int64) (enplace.Digest, int64, error) {
-	info, err := k.batch.Add(ctx, r, limit)
-	return info.Digest, info.Bytes, err
 }
 
 // keys of definitions, in order.

@@ -150,3 +150,12 @@ func (n *treeNode) Mode() fs.FileMode  { return n.mode }
 func (n *treeNode) ModTime() time.Time { return time.Time{} }
 func (n *treeNode) IsDir() bool        { return n.mode.IsDir() }
 func (n *treeNode) Sys() any           { return &image.Stat{Link: n.entry.Target} }
+
+// Sink keeps what an import brings as blobs of a batch; it is a source.Sink.
+type Sink struct{ Batch blob.Batch }
+
+// Add keeps one content.
+func (k Sink) Add(ctx context.Context, r io.Reader, limit int64) (enplace.Digest, int64, error) {
+	info, err := k.Batch.Add(ctx, r, limit)
+	return info.Digest, info.Bytes, err
+}

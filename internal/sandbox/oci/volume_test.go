@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"enplace/internal/sandbox/sandboxtest"
 )
 
 // A volume that was busy once, with a file that a dead process had not closed yet, stayed busy for as long as it was asked: the
@@ -16,7 +18,7 @@ func TestBusyVolumeIsSealedWhenItIsFree(t *testing.T) {
 	h := newHouse(t, runtimeRunc, nil)
 	r := h.oci
 	if !r.volumes.limited {
-		t.Skip("this host has no loop devices")
+		sandboxtest.Absent(t, "this host has no loop devices")
 	}
 	dir := t.TempDir()
 	vol, err := r.volumes.create(t.Context(), filepath.Join(dir, "volume"), filepath.Join(dir, "volume.img"), 64, 0)
