@@ -22,10 +22,10 @@ setup: ## Install what is missing on this machine (Debian 12 or 13, root)
 	@scripts/setup.sh
 
 .PHONY: build
-build: bin/enplace bin/enplace-guest ## Build both programs into bin/
+build: bin/enplace bin/enplace-guest bin/enplace-shim ## Build the programs into bin/
 
-# Static, for any Linux; the guest runs inside sandboxes that have no libc that we know of.
-bin/enplace bin/enplace-guest: $(SOURCES) $(shell git ls-files | grep -E '\.(sql|sh|js|py|css|html|toml|conf)$$')
+# Static, for any Linux: those for inside run in sandboxes that have no libc that we know of.
+bin/enplace bin/enplace-guest bin/enplace-shim: $(SOURCES) $(shell git ls-files | grep -E '\.(sql|sh|js|py|css|html|toml|conf)$$')
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/$(@F)
 	@touch $@
 

@@ -28,7 +28,8 @@ var rules = map[string]rule{
 	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task toolchain computer plugin seal build clone mcpserver server " +
 		"sandbox sandbox/oci store store/sqlite blob blob/dir clock durable image egress pkgindex source redact transcript watch",
 		others: "github.com/modelcontextprotocol/go-sdk/mcp github.com/spf13/cobra github.com/spf13/pflag github.com/prometheus/client_golang golang.org/x/crypto golang.org/x/sys golang.org/x/term"},
-	"cmd/enplace-guest":  {why: "is in every sandbox: small, and pinned by TestGuestLinks", ours: "guest shim shim/first"},
+	"cmd/enplace-guest":  {why: "is in every sandbox: small, and pinned by TestGuestLinks", ours: "guest"},
+	"cmd/enplace-shim":   {why: "runs before each command of every tool, so it links next to nothing", ours: "shim"},
 	"internal/mcpserver": {why: "an agent's door, which is a client of the API like any other", ours: ". client", others: "github.com/modelcontextprotocol/go-sdk/mcp"},
 	"client":             {why: "others import it: the words of the domain and HTTP", ours: "."},
 	"enplacetest":        {why: "starts the real programs, for tests outside of this module too: it sees what a user sees", ours: "client", others: "golang.org/x/sys"},
@@ -82,7 +83,6 @@ var rules = map[string]rule{
 	"internal/image":      {why: "the one place that knows EROFS and overlayfs", ours: ". durable", others: "github.com/erofs/go-erofs golang.org/x/sys"},
 	"internal/guest":      {why: "both ends of the guest's protocol; it is linked into every sandbox", ours: ". durable shim", others: "github.com/pkg/sftp golang.org/x/crypto golang.org/x/sys"},
 	"internal/shim":       {why: "runs before every command of every tool: what it imports is time that each of them waits"},
-	"internal/shim/first": {why: "makes the guest's program a shim before the rest of it is initialised", ours: "shim"},
 	"internal/egress":     {why: "the proxy is the one way out, so it is small and its own", ours: "."},
 	"internal/source":     {why: "hostile archives and repositories", ours: ". source/xz", others: "github.com/klauspost/compress"},
 	"internal/source/xz":  {why: "reads strangers' .xz in bounded memory, for all who must", others: "github.com/ulikunitz/xz/lzma"},

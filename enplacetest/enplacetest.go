@@ -23,7 +23,7 @@ import (
 
 // Variables that change where things are.
 const (
-	BinVar  = "ENPLACE_BIN"       // a folder with enplace and enplace-guest to test, instead of building them
+	BinVar  = "ENPLACE_BIN"       // a folder with enplace, enplace-guest and enplace-shim to test, instead of building them
 	DirVar  = "ENPLACE_TEST_DIR"  // where the base, and the servers' data, are kept; default DefaultDir
 	ArgsVar = "ENPLACE_TEST_ARGS" // flags for every base and server, separated by spaces, such as --mirror=http://…
 )

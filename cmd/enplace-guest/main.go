@@ -1,19 +1,18 @@
-// Command enplace-guest is process 1 of every sandbox, and by the names of links to it the shim of every tool. It is started by
-// the host's runtime, and by itself; nobody types it.
+// Command enplace-guest is process 1 of every sandbox, and by the name of a link to it what mise is called through there. It is
+// started by the host's runtime, and by itself; nobody types it.
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"enplace/internal/guest"
-	"enplace/internal/shim"
-	_ "enplace/internal/shim/first" // whatever is called as a shim comes no further
 )
 
 func main() {
-	if shim.CalledAs(os.Args) == shim.MiseName {
+	if filepath.Base(os.Args[0]) == guest.MiseName {
 		os.Exit(guest.Mise(os.Args[1:]))
 	}
 	if err := run(os.Args[1:]); err != nil {

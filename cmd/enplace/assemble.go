@@ -147,11 +147,13 @@ func (a *app) sandboxes(ctx context.Context, o serveOptions, images *image.Store
 		if err != nil {
 			return fmt.Errorf("finding this program: %w", err)
 		}
-		guest = filepath.Join(filepath.Dir(self), "enplace-guest")
+		guest = filepath.Dir(self)
 	}
-	if _, err := os.Stat(guest); err != nil {
-		return enplace.Errorf(enplace.KindUnavailable, "there is no guest program at %s", guest).
-			WithFix("put enplace-guest beside enplace (make build makes both), or name it with --guest")
+	for _, program := range []string{"enplace-guest", "enplace-shim"} {
+		if _, err := os.Stat(filepath.Join(guest, program)); err != nil {
+			return enplace.Errorf(enplace.KindUnavailable, "there is no %s in %s", program, guest).
+				WithFix("put enplace-guest and enplace-shim beside enplace (make build makes all three), or name their folder with --guest")
+		}
 	}
 	pool := o.pool
 	if pool <= 0 {

@@ -78,7 +78,7 @@ DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8470", "address to listen on")
 	f.StringVar(&o.runtime, "runtime", "runc", "OCI runtime: runc, crun, runsc, or a path")
-	f.StringVar(&o.guest, "guest", "", "the guest program (default: enplace-guest beside this program)")
+	f.StringVar(&o.guest, "guest", "", "the folder of enplace-guest and enplace-shim (default: that of this program)")
 	o.base.flags(f)
 	f.StringVar(&o.pythonMirror, "python-mirror", "", "mirror of uv's managed Pythons")
 	f.StringVar(&o.pythonList, "python-list", "", "address of a JSON list of managed Pythons, instead of uv's own")

@@ -13,6 +13,9 @@ import (
 	"enplace/internal/shim"
 )
 
+// MiseName is the name of the link, beside the shims, by which the guest's program is called for mise.
+const MiseName = "mise"
+
 // miseChanges are the subcommands of mise that may change which commands are installed, with their aliases. What any other
 // does, such as exec and run, is mise's alone.
 var miseChanges = strings.Fields(`use u install i uninstall unuse rm remove upgrade up prune link ln sync reshim config cfg toml edit implode`)

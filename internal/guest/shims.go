@@ -3,10 +3,15 @@ package guest
 import (
 	"bytes"
 	"encoding/json"
+
+	"enplace/internal/shim"
 )
 
-// Path is where the guest's program is inside every sandbox, at each start: the target of the links that are its shims.
-const Path = "/run/enplace/guest"
+// Where the programs of Enplace are inside every sandbox, at each start: the guest's, and the target of the links that are shims.
+const (
+	Path     = "/run/enplace/guest"
+	ShimPath = shim.Path
+)
 
 // ShimIndex says what the shims do for the conversations of one set. It holds every command that the set selects; a set that
 // selects none needs an index too, or its conversations are told that their tools are not there yet.

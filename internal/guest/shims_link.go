@@ -37,7 +37,7 @@ func (w *shimWriter) unfit(c shim.Command) string {
 		return "its name holds characters that cannot be shown"
 	case slices.Contains(basics, c.Name):
 		return "it is one of the basic commands of the system, which no tool takes the place of"
-	case shim.OwnName(c.Name) || c.Name == shim.MiseName:
+	case c.Name == MiseName:
 		return "Enplace has a program of that name"
 	case c.Failed != "":
 		return ""
@@ -56,7 +56,15 @@ func (w *shimWriter) isShim(path string) bool {
 			return true
 		}
 	}
-	return sameFile(path, Path) || sameFile(path, shim.Mise)
+	return sameFile(path, ShimPath) || sameFile(path, Path) || sameFile(path, shim.Mise)
+}
+
+// program gives what the link of that name leads to.
+func program(name string) string {
+	if name == MiseName {
+		return Path
+	}
+	return ShimPath
 }
 
 // sameFile reports whether two paths lead to one file.
@@ -84,10 +92,11 @@ func (w *shimWriter) link() (links int, err error) {
 	missing := names
 	for _, e := range there {
 		path := filepath.Join(w.tools.Shims(), e.Name())
-		ours := e.Type() == fs.ModeSymlink && linksTo(path, Path)
+		ours := e.Type() == fs.ModeSymlink && (linksTo(path, ShimPath) || linksTo(path, Path))
 		switch wanted := names[e.Name()]; {
-		case wanted && ours:
+		case wanted && ours && linksTo(path, program(e.Name())):
 			delete(missing, e.Name())
+		case wanted && ours: // what a server before this one made
 		case wanted:
 			w.replaced = append(w.replaced, e.Name())
 		case ours && sure, e.Type() == fs.ModeSymlink && sameFile(path, shim.Mise), strings.HasPrefix(e.Name(), temporaryPrefix):
@@ -98,7 +107,7 @@ func (w *shimWriter) link() (links int, err error) {
 		}
 	}
 	for name := range missing {
-		if err := (SetupLink{Path: filepath.Join(w.tools.Shims(), name), Target: Path}).make(); err != nil {
+		if err := (SetupLink{Path: filepath.Join(w.tools.Shims(), name), Target: program(name)}).make(); err != nil {
 			w.refused = append(w.refused, RefusedShim{name, "it cannot be put into the folder of shims: " + err.Error()})
 			w.replaced = slices.DeleteFunc(w.replaced, func(n string) bool { return n == name })
 			links--

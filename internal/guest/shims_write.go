@@ -203,7 +203,7 @@ func (w *shimWriter) names() (names map[string]bool, sure bool, err error) {
 			_ = os.Remove(path)
 		}
 	}
-	names, sure = map[string]bool{shim.MiseName: true}, true
+	names, sure = map[string]bool{MiseName: true}, true
 	for _, path := range paths {
 		commands, err := shim.Read(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

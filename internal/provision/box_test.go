@@ -43,9 +43,8 @@ func newHouse(t *testing.T) *house {
 	}
 	images, base := basetest.Open(t)
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
-	guest := filepath.Join(dir, "guest")
-	sandboxtest.Build(t, "enplace/cmd/enplace-guest", guest)
-	rt, err := oci.New(t.Context(), oci.Config{Dir: filepath.Join(dir, "sandboxes"), Guest: guest, Images: images, CABundle: "/etc/ssl/certs/ca-certificates.crt", PoolMax: -1,
+	sandboxtest.BuildGuest(t, dir)
+	rt, err := oci.New(t.Context(), oci.Config{Dir: filepath.Join(dir, "sandboxes"), Guest: dir, Images: images, CABundle: "/etc/ssl/certs/ca-certificates.crt", PoolMax: -1,
 		Egress: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowHosts: registries, Logger: quiet}), Logger: quiet})
 	if enplace.KindOf(err) == enplace.KindUnavailable {
 		sandboxtest.Absent(t, "%v", err)

@@ -15,8 +15,11 @@ const ProxyAddress = "127.0.0.1:3128"
 // CAPath is the bundle of trusted certificates inside every sandbox: the host's, so the operator's are among them.
 const CAPath = "/run/enplace/ca.crt"
 
-// GuestPath is the guest inside every sandbox: process 1, and the target of the links that are its shims.
-const GuestPath = guest.Path
+// The programs of Enplace inside every sandbox: the guest, which is process 1, and the target of the links that are shims.
+const (
+	GuestPath = guest.Path
+	ShimPath  = guest.ShimPath
+)
 
 // EgressSocket is the host's proxy inside every sandbox, which the guest forwards to.
 const EgressSocket = "/run/enplace/egress.sock"

@@ -25,7 +25,7 @@ import (
 // patience bounds every command of a test. It is no measure of speed.
 const patience = 3 * time.Minute
 
-// box is a real sandbox of the real base, whose guest is the one of this tree.
+// box is a real sandbox of the real base, whose guest and shims are those of this tree.
 type box struct {
 	sandbox.Sandbox
 	rt     sandbox.Runtime
@@ -37,9 +37,8 @@ func newBox(t testing.TB) *box {
 	t.Helper()
 	images, base := basetest.Open(t)
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
-	program := filepath.Join(dir, "guest")
-	sandboxtest.Build(t, "enplace/cmd/enplace-guest", program)
-	rt, err := oci.New(t.Context(), oci.Config{Dir: filepath.Join(dir, "sandboxes"), Guest: program, Images: images, PoolMax: -1,
+	sandboxtest.BuildGuest(t, dir)
+	rt, err := oci.New(t.Context(), oci.Config{Dir: filepath.Join(dir, "sandboxes"), Guest: dir, Images: images, PoolMax: -1,
 		CABundle: "/etc/ssl/certs/ca-certificates.crt", Logger: quiet,
 		Egress: egress.New(egress.Config{AllowHosts: []string{"registry.npmjs.org"}, Logger: quiet})})
 	check(t, err)

@@ -68,7 +68,7 @@ func testSelected(t *testing.T, b *box) {
 	}
 	b.want(t, hash("2"), "selected; another", "two\ntwo")
 	b.want(t, hash("2"), "command -v selected", "/opt/mise/shims/selected")
-	b.want(t, hash("2"), "readlink /opt/mise/shims/selected", sandbox.GuestPath)
+	b.want(t, hash("2"), "readlink /opt/mise/shims/selected", sandbox.ShimPath)
 }
 
 // Nothing of a call is changed: arguments of any bytes, input, folder, variables, limits, umask, and other descriptors.
@@ -100,7 +100,7 @@ func testNotSelected(t *testing.T, b *box) {
 	}
 	b.refused(t, hash("5"), "only-here", "only-here: there is no such command")
 	// By whatever name PATH has the folder, and wherever another shim lies.
-	b.want(t, hash("5"), `ln -s /opt/mise/shims /tmp/alias; ln -sf /run/enplace/guest /usr/local/sbin/perl
+	b.want(t, hash("5"), `ln -s /opt/mise/shims /tmp/alias; ln -sf /run/enplace/shim /usr/local/sbin/perl
 		PATH=/tmp/alias:/opt/mise/../mise/shims:/tmp/alias/:$PATH perl -e 'print 1'`, "1")
 	// mise's own shims read what the folder says that they are called in.
 	b.want(t, hash("5"), `rm /usr/local/sbin/perl; ln -s /usr/local/bin/mise /usr/local/sbin/perl; perl -e 'print 1'; rm /usr/local/sbin/perl`, "1")
@@ -172,7 +172,7 @@ func testReadOnly(t *testing.T, b *box) {
 	for _, d := range []string{"shims", "enplace/sets", "bin"} {
 		check(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
-	check(t, os.Symlink(sandbox.GuestPath, filepath.Join(dir, "shims/fixed")))
+	check(t, os.Symlink(sandbox.ShimPath, filepath.Join(dir, "shims/fixed")))
 	check(t, os.Symlink(sandbox.GuestPath, filepath.Join(dir, "shims/mise")))
 	check(t, os.WriteFile(filepath.Join(dir, "bin/fixed"), []byte("#!/bin/sh\necho fixed\n"), 0o755))
 	index := shim.Encode([]shim.Command{{Name: "fixed", Target: "/opt/mise/bin/fixed", Item: "tools", Scope: "organisation"}})
@@ -261,7 +261,7 @@ func testRefused(t *testing.T, b *box) {
 	p := b.program(t, "/opt/mise/installs/tool/1/bin/fine", "#!/bin/sh\necho fine\n")
 	commands := []guest.Shim{tool("fine", p)}
 	names := []string{"", ".", "..", "a/b", "../evil", "a\x00b", "-rf", ".hidden", "new\nline", "esc\x1b[2J", "\ufffd", strings.Repeat("x", 256), "sh", "ls", "which",
-		"env", "sudo", "apt-get", "mise", "guest", "enplace-guest", "fine"}
+		"env", "sudo", "apt-get", "mise", "fine"}
 	for _, n := range names {
 		commands = append(commands, tool(n, p))
 	}
@@ -280,20 +280,20 @@ func testFolderIsMadeRight(t *testing.T, b *box) {
 	index := guest.ShimIndex{Set: hash("2"), Commands: []guest.Shim{tool("righted", p), tool("folder", p)}}
 	b.write(t, index)
 	for _, damage := range []string{
-		"rm righted", "rm righted; echo x >righted", "ln -sf /usr/local/bin/mise righted", "rm righted; mkdir righted", "rm -r ../shims; ln -s /tmp ../shims",
+		"rm righted", "rm righted; echo x >righted", "ln -sf /usr/local/bin/mise righted", "rm righted; mkdir righted", "ln -sf /run/enplace/guest righted", "rm -r ../shims; ln -s /tmp ../shims",
 		"rm -r ../shims; echo x >../shims", "chmod 700 . ../enplace ../enplace/sets", "rm -r ../shims ../enplace",
 	} {
 		b.must(t, "", "cd /opt/mise/shims && "+damage)
 		b.write(t, index)
-		b.want(t, hash("2"), "setpriv --reuid=1000 --regid=1000 --clear-groups righted; readlink /opt/mise/shims/righted", "right\n"+sandbox.GuestPath)
+		b.want(t, hash("2"), "setpriv --reuid=1000 --regid=1000 --clear-groups righted; readlink /opt/mise/shims/righted", "right\n"+sandbox.ShimPath)
 	}
-	b.must(t, "", `cd /opt/mise/shims && ln -s /usr/local/bin/mise stale && ln -s /run/enplace/guest old && echo 'echo mine' >mine && chmod +x mine
+	b.must(t, "", `cd /opt/mise/shims && ln -s /usr/local/bin/mise stale && ln -s /run/enplace/shim old && ln -s /run/enplace/guest older && echo 'echo mine' >mine && chmod +x mine
 		rm folder && mkdir folder && echo kept >folder/file`)
 	w := b.write(t, index)
 	if len(w.Refused) != 1 || w.Refused[0].Name != "folder" {
 		t.Errorf("refused %+v", w.Refused)
 	}
-	b.want(t, hash("2"), "cd /opt/mise/shims; ls -d mine stale old 2>/dev/null; mine; cat folder/file; rm -r folder mine", "mine\nmine\nkept")
+	b.want(t, hash("2"), "cd /opt/mise/shims; ls -d mine stale old older 2>/dev/null; mine; cat folder/file; rm -r folder mine", "mine\nmine\nkept")
 }
 
 func testDropped(t *testing.T, b *box) {

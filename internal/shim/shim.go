@@ -1,7 +1,7 @@
-// Package shim is what the guest's program does when it is called by the name of a tool: it finds the program that the
-// conversation's set selects in an index that was written at installation, and becomes it. It is called before every command
-// of every tool, so it is apart from the guest and imports next to nothing: what a program links is initialised at each start.
-// It reads nothing of the folder that it is called in, and believes nothing that it reads.
+// Package shim is what a computer does when a tool is called: it finds the program that the conversation's set selects in an
+// index that was written at installation, and becomes it. It runs before every command of every tool, so it imports next to
+// nothing: what a program links is paid for at each start. It reads nothing of the folder that it is called in, and believes
+// nothing that it reads.
 package shim
 
 import (
@@ -35,11 +35,11 @@ func (t Tools) LocalIndex() string { return t.Local() + "/index" }
 // LocalShims is where mise puts shims of its own for what was installed inside. Nothing has it on its PATH.
 func (t Tools) LocalShims() string { return t.Local() + "/shims" }
 
-// Mise is the base's mise. It is called through a shim too, which is the guest's business and not this package's.
-const Mise = "/usr/local/bin/mise"
+// Path is where the program of the shims is inside every sandbox, at each start: the target of the links that are shims.
+const Path = "/run/enplace/shim"
 
-// MiseName is the name that mise's shim has.
-const MiseName = "mise"
+// Mise is the base's mise. It is called through the guest, and through no shim.
+const Mise = "/usr/local/bin/mise"
 
 // The variables that shims read.
 const (
@@ -56,30 +56,22 @@ const (
 	statusCannot = 126
 )
 
-// CalledAs gives the name that a shim is called by, or "" when the program is called by a name of its own. A shell that is to
-// be a login shell is called with a hyphen before its name.
-func CalledAs(argv []string) string {
+// calledAs gives the name that a shim is called by. A shell that is to be a login shell is called with a hyphen before its name.
+func calledAs(argv []string) string {
 	if len(argv) == 0 {
 		return ""
 	}
 	name, _ := after(afterLast(argv[0], '/'), "-")
-	if OwnName(name) {
-		return ""
-	}
 	return name
 }
 
-// OwnName reports whether the guest's program is called so where it is no shim.
-func OwnName(name string) bool { return name == "guest" || name == "enplace-guest" || name == "" }
-
-// Become turns a process that was called as a shim into the program that is meant, with arguments, variables, descriptors and
-// signals as they are. It never returns from a shim; from anything else, mise's among them, it returns at once.
+// Become turns this process into the program that is meant, with arguments, variables, descriptors and signals as they are. It
+// never returns.
 func Become(argv, env []string) {
-	name := CalledAs(argv)
-	if name == "" || name == MiseName {
-		return
+	why := &refusal{statusNone, "a shim is called by the name of its tool, and this one was called by none"}
+	if name := calledAs(argv); name != "" {
+		why = Default.become(name, argv, env)
 	}
-	why := Default.become(name, argv, env)
 	_, _ = os.Stderr.WriteString("enplace: " + why.message + "\n")
 	os.Exit(why.status)
 }

@@ -74,10 +74,10 @@ func buildHouse(t *testing.T, places int) *house {
 	}
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
 	images := must(image.Open(filepath.Join(dir, "images")))(t)
-	guest, bundle := filepath.Join(dir, "guest"), filepath.Join(dir, "ca.crt")
-	sandboxtest.Build(t, "enplace/cmd/enplace-guest", guest)
+	bundle := filepath.Join(dir, "ca.crt")
+	sandboxtest.BuildGuest(t, dir)
 	check(t, os.WriteFile(bundle, []byte("--- a certificate ---\n"), 0o644))
-	rt, err := oci.New(t.Context(), oci.Config{Dir: filepath.Join(dir, "sandboxes"), Guest: guest, Images: images, CABundle: bundle, PoolMax: -1,
+	rt, err := oci.New(t.Context(), oci.Config{Dir: filepath.Join(dir, "sandboxes"), Guest: dir, Images: images, CABundle: bundle, PoolMax: -1,
 		Egress: egress.New(egress.Config{Logger: quiet}), Logger: quiet})
 	if enplace.KindOf(err) == enplace.KindUnavailable {
 		sandboxtest.Absent(t, "%v", err)

@@ -33,7 +33,7 @@ import (
 type Config struct {
 	Dir      string        // required: for state, volumes and kept work
 	Runtime  string        // runc (the default), crun, runsc, or a path
-	Guest    string        // required: path of the guest's program, linked statically
+	Guest    string        // required: folder of the programs for inside, enplace-guest and enplace-shim, linked statically
 	Images   *image.Store  // required
 	Egress   *egress.Proxy // required
 	CABundle string        // required: path of the trusted certificates, as PEM
@@ -59,7 +59,6 @@ const (
 // Runtime is the adapter.
 type Runtime struct {
 	dir      string
-	guest    string
 	caBundle string
 	spare    int64
 	images   *image.Store
@@ -156,8 +155,8 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
-	if r.guest, err = r.copyGuest(c.Guest); err != nil {
-		return fmt.Errorf("copying the guest: %w", err)
+	if err := r.copyPrograms(c.Guest); err != nil {
+		return fmt.Errorf("copying the programs for inside: %w", err)
 	}
 	ns, err := userNamespace(r.ids.base)
 	if err != nil {
@@ -179,19 +178,30 @@ func (r *Runtime) prepare(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-// copyGuest gives a copy of the guest's program that is this process's own: the original may be replaced at any moment, by an
-// upgrade for one, and a sandbox that starts just then must find one of the two whole. It can be run by those inside and not read:
-// so the kernel keeps them from looking into the processes that run it.
-func (r *Runtime) copyGuest(path string) (string, error) {
-	program, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	own, mode := filepath.Join(r.dir, etcDir, "enplace-guest"), os.FileMode(0o711)
+// The programs that every sandbox has.
+const (
+	guestProgram = "enplace-guest"
+	shimProgram  = "enplace-shim"
+)
+
+// copyPrograms makes copies of the programs for inside that are this process's own: the originals may be replaced at any moment,
+// by an upgrade for one, and a sandbox that starts just then must find one of the two whole. They can be run by those inside and
+// not read: so the kernel keeps them from looking into the processes that run them.
+func (r *Runtime) copyPrograms(dir string) error {
+	mode := os.FileMode(0o711)
 	if r.engine.gvisor { // to its kernel running is reading
 		mode = 0o755
 	}
-	return own, putFile(own, program, mode)
+	for _, name := range []string{guestProgram, shimProgram} {
+		program, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if err := putFile(filepath.Join(r.dir, etcDir, name), program, mode); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // putFile puts a file in its place whole, unless it is there: a start has to need no room, so that a server whose disk is full can

@@ -30,8 +30,8 @@ type house struct {
 	config Config
 }
 
-// guestProgram is where the guest is built, once for all tests.
-var guestProgram = sync.OnceValue(func() string {
+// guestFolder is where the programs for inside are built, once for all tests.
+var guestFolder = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "guest")
 	if err != nil {
 		panic(err)
@@ -39,7 +39,7 @@ var guestProgram = sync.OnceValue(func() string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		panic(err)
 	}
-	return filepath.Join(dir, "enplace-guest")
+	return dir
 })
 
 func TestMain(m *testing.M) {
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	code := m.Run()
-	os.RemoveAll(filepath.Dir(guestProgram()))
+	os.RemoveAll(guestFolder())
 	os.Exit(code)
 }
 
@@ -68,9 +68,9 @@ func newHouse(t testing.TB, program string, edit func(*Config)) *house {
 	if _, err := exec.LookPath(program); err != nil {
 		sandboxtest.Absent(t, "%s is not installed", program)
 	}
-	guest := guestProgram()
-	if _, err := os.Stat(guest); err != nil {
-		sandboxtest.Build(t, "enplace/cmd/enplace-guest", guest)
+	guest := guestFolder()
+	if _, err := os.Stat(filepath.Join(guest, shimProgram)); err != nil {
+		sandboxtest.BuildGuest(t, guest)
 	}
 	images, err := image.Open(t.TempDir())
 	if err != nil {
@@ -265,8 +265,10 @@ func TestTightUmask(t *testing.T) {
 
 // What a guest that does not come up says is in the error, and nothing is left of the attempt.
 func TestGuestThatFails(t *testing.T) {
-	broken := filepath.Join(t.TempDir(), "probe")
-	sandboxtest.Build(t, "enplace/internal/sandbox/sandboxtest/probe", broken)
+	broken := t.TempDir()
+	for _, name := range []string{guestProgram, shimProgram} {
+		sandboxtest.Build(t, "enplace/internal/sandbox/sandboxtest/probe", filepath.Join(broken, name))
+	}
 	h := newHouse(t, runtimeRunc, func(c *Config) { c.Guest = broken })
 	_, err := h.Runtime.Start(t.Context(), h.Spec("broken"))
 	if err == nil || !strings.Contains(err.Error(), "no attempt") {

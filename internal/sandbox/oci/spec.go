@@ -117,7 +117,8 @@ func (r *Runtime) mounts(c *container) []specs.Mount {
 		{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=755", "size=64m"}},
 		bind(filepath.Join(c.dir, gateSocket), sandbox.EgressSocket, "ro", "nosuid", "nodev", "noexec"),
 		bind(r.caBundle, sandbox.CAPath, "ro", "nosuid", "nodev", "noexec"),
-		bind(r.guest, sandbox.GuestPath, "ro", "nosuid", "nodev"),
+		bind(filepath.Join(r.dir, etcDir, guestProgram), sandbox.GuestPath, "ro", "nosuid", "nodev"),
+		bind(filepath.Join(r.dir, etcDir, shimProgram), sandbox.ShimPath, "ro", "nosuid", "nodev"),
 	}
 	if c.claim != nil {
 		mounts = append(mounts, bind(filepath.Join(c.dir, volumeDir, volumeTmp), "/tmp", "nosuid", "nodev"))

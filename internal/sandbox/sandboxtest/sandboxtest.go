@@ -115,6 +115,14 @@ func Base(t testing.TB, images *image.Store) []enplace.Digest {
 	return []enplace.Digest{info.Digest}
 }
 
+// BuildGuest builds the programs that sandboxes have into a folder.
+func BuildGuest(t testing.TB, dir string) {
+	t.Helper()
+	for _, program := range []string{"enplace-guest", "enplace-shim"} {
+		Build(t, "enplace/cmd/"+program, filepath.Join(dir, program))
+	}
+}
+
 // Build builds a program of this module, linked statically.
 func Build(t testing.TB, pkg, out string) {
 	t.Helper()

@@ -111,11 +111,10 @@ func New(t testing.TB) *House {
 	h := &House{T: t, Dir: t.TempDir(), Base: rec, Clock: &Clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
 	h.Logger = slog.New(slog.NewTextHandler(&h.said, nil))
 	quiet := slog.New(slog.DiscardHandler)
-	program := filepath.Join(h.Dir, "guest")
-	sandboxtest.Build(t, "enplace/cmd/enplace-guest", program)
+	sandboxtest.BuildGuest(t, h.Dir)
 	proxy := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowHosts: []string{"registry.npmjs.org"}, Logger: quiet})
 	var err error
-	h.Runtime, err = oci.New(t.Context(), oci.Config{Dir: filepath.Join(h.Dir, "sandboxes"), Guest: program, Images: images, Egress: proxy,
+	h.Runtime, err = oci.New(t.Context(), oci.Config{Dir: filepath.Join(h.Dir, "sandboxes"), Guest: h.Dir, Images: images, Egress: proxy,
 		CABundle: "/etc/ssl/certs/ca-certificates.crt", PoolMax: -1, Logger: quiet})
 	if enplace.KindOf(err) == enplace.KindUnavailable {
 		sandboxtest.Absent(t, "%v", err)
