@@ -13,6 +13,7 @@ import (
 
 	"enplace"
 	"enplace/internal/sandbox"
+	"enplace/internal/transcript"
 )
 
 // Shell runs the commands of a step in its sandbox, with their output in the build's log.
@@ -96,11 +97,11 @@ func (s *Shell) exec(ctx context.Context, c Cmd, copyTo io.Writer) (sandbox.Exit
 	if c.Stdin != "" {
 		cmd.Stdin = strings.NewReader(c.Stdin)
 	}
-	var quiet silence
-	cmd.Stdout, cmd.Stderr = quiet.of(cmd.Stdout), quiet.of(cmd.Stderr)
+	var quiet transcript.Silence
+	cmd.Stdout, cmd.Stderr = quiet.Of(cmd.Stdout), quiet.Of(cmd.Stderr)
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go quiet.watch(watching, c.Argv[0], s.run.Log.Note)
+	go quiet.Watch(watching, c.Argv[0], s.run.Log.Note)
 	exit, err := s.box.Exec(ctx, cmd)
 	if cause := context.Cause(ctx); cause != nil {
 		return exit, cause

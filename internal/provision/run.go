@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -38,8 +39,16 @@ func (e ended) ok() bool { return e.refused == nil && e.Code == 0 }
 func (p *pass) run(ctx context.Context, c sandbox.Command) (ended, error) {
 	p.note("$ %s", strings.Join(c.Argv, " "))
 	out := &output{log: p.job.Log}
-	c.Stdout, c.Stderr, c.Timeout, c.Whole = out, out, p.job.Timeout, true
+	var quiet transcript.Silence
+	heard := quiet.Of(out)
+	c.Stdout, c.Stderr, c.Timeout, c.Whole = heard, heard, p.job.Timeout, true
+	watching, stop := context.WithCancel(ctx)
+	go quiet.Watch(watching, path.Base(c.Argv[0]), p.note)
 	exit, err := p.exec(ctx, c)
+	stop()
+	if exit.Background {
+		p.note("%s left processes running; they were ended", path.Base(c.Argv[0]))
+	}
 	e := ended{Exit: exit, printed: p.job.Redact(transcript.Plain(out.bytes()))}
 	e.refused = err
 	return e, fatal(ctx, err)
@@ -47,8 +56,12 @@ func (p *pass) run(ctx context.Context, c sandbox.Command) (ended, error) {
 
 // ask runs a command of our own and gives what it printed to standard output. Its failure is no error, only that of starting.
 func (p *pass) ask(ctx context.Context, c sandbox.Command) ([]byte, ended, error) {
+	return p.askFor(ctx, readTimeout, c)
+}
+
+func (p *pass) askFor(ctx context.Context, most time.Duration, c sandbox.Command) ([]byte, ended, error) {
 	out, errs := &bounded{limit: readLimit}, &output{}
-	c.Stdout, c.Stderr, c.Timeout, c.Whole = out, errs, readTimeout, true
+	c.Stdout, c.Stderr, c.Timeout, c.Whole = out, errs, most, true
 	exit, err := p.exec(ctx, c)
 	return out.Bytes(), ended{exit, err, p.job.Redact(transcript.Plain(errs.bytes()))}, fatal(ctx, err)
 }

@@ -50,6 +50,9 @@ func (p *pass) script(ctx context.Context, it *item) error {
 				why = fmt.Sprintf("%s ended with status %d", enplace.ItemScriptName, e.Code)
 			}
 			it.fail(&failure{why, e.printed})
+			if err := p.mendPackages(ctx); err != nil { // for the next try, and for the items that come after
+				return err
+			}
 		}
 		took, err := p.survey(ctx, it)
 		if err != nil || took || it.now.Error == "" || try == 2 || !e.mayTryAgain() {
@@ -94,7 +97,7 @@ func (p *pass) survey(ctx context.Context, it *item) (took bool, err error) {
 	}
 	for _, i := range p.items {
 		for _, t := range i.tools {
-			if t.whole() || t.failed != nil || i != it && i.now.Status != enplace.ItemInstalled {
+			if t.whole() || t.failed != nil || i != it && !i.mute && i.now.Status != enplace.ItemInstalled {
 				continue
 			}
 			t.failed = &failure{why: fmt.Sprintf("%s is gone since setup.sh of %s ran; it is installed again at the next try", t.name, it.Key)}
@@ -102,6 +105,7 @@ func (p *pass) survey(ctx context.Context, it *item) (took bool, err error) {
 			it.addNote("setup.sh removed tools of the set")
 			took = true
 			if i != it {
+				i.mute = false
 				p.report(i, enplace.ItemFailed)
 			}
 		}
@@ -110,7 +114,7 @@ func (p *pass) survey(ctx context.Context, it *item) (took bool, err error) {
 }
 
 // mendScript finishes what a dpkg that was killed had begun. Without dpkg there is nothing to mend.
-const mendScript = `command -v dpkg >/dev/null || exit 0; exec dpkg --configure -a`
+const mendScript = `command -v dpkg >/dev/null || exit 0; exec dpkg --force-confdef --force-confold --configure -a`
 
 // mendPackages makes apt usable again after a script that was killed.
 func (p *pass) mendPackages(ctx context.Context) error {

@@ -22,11 +22,13 @@ type shop struct {
 	missing map[string]bool          // by name of the tool
 	held    map[string]chan struct{} // closed when somebody asks; the answer never comes
 	asked   int
+
+	programs map[string]string // what is served instead of the usual program, by name
 }
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{missing: map[string]bool{}, held: map[string]chan struct{}{}}
+	s := &shop{missing: map[string]bool{}, held: map[string]chan struct{}{}, programs: map[string]string{}}
 	// Inside a box 127.0.0.1 is the box itself; what is asked for at another address of the loopback goes through the proxy.
 	l, err := net.Listen("tcp", "127.0.0.7:0")
 	check(t, err)
@@ -41,7 +43,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, version, _ := strings.Cut(strings.TrimSuffix(path.Base(r.URL.Path), ".tgz"), "-")
 	s.mu.Lock()
 	s.asked++
-	missing, held := s.missing[name], s.held[name]
+	missing, held, program := s.missing[name], s.held[name], s.programs[name]
 	s.mu.Unlock()
 	if missing {
 		http.NotFound(w, r)
@@ -52,7 +54,9 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
-	program := fmt.Sprintf("#!/bin/sh\necho %s %s\n", name, version)
+	if program == "" {
+		program = fmt.Sprintf("#!/bin/sh\necho %s %s\n", name, version)
+	}
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	tw := tar.NewWriter(z)

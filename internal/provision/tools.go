@@ -221,16 +221,17 @@ func (p *pass) read(ctx context.Context, it *item) error {
 		}
 		for _, t := range it.tools {
 			t.versions, t.bins = found.Versions[t.name], found.Bins[t.name]
+			t.learn(found.Sources[t.name])
 		}
 		it.vars = found.Variables
-		name, content, _ := it.pinnedFile()
-		if content == it.pins || name == "" {
+		pins, text := it.pinnedFiles()
+		if text == it.pins {
 			return nil
 		}
-		if e, err = p.put(ctx, it.place.Pins(), map[string]string{name: content}); err != nil || !e.ok() {
+		if e, err = p.put(ctx, it.place.Pins(), pins); err != nil || !e.ok() {
 			return err
 		}
-		it.pins = content
+		it.pins = text
 	}
 	return nil
 }

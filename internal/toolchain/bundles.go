@@ -212,11 +212,9 @@ func (s *Service) install(ctx context.Context, set enplace.Set, log *transcript.
 			s.cfg.Logger.Error("stopping the sandbox of a bundle", "set", set.Hash, "err", err)
 		}
 	}()
-	out := log.Stream()
-	defer out.Close()
 	redactor := s.redactor(set.Chain)
 	res, err := provision.Apply(ctx, box, provision.Job{
-		Set: set, Log: out, Redact: func(text string) string { return string(redactor.Bytes([]byte(text))) },
+		Set: set, Log: log, Redact: func(text string) string { return string(redactor.Bytes([]byte(text))) },
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause

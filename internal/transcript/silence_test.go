@@ -1,4 +1,4 @@
-package build
+package transcript
 
 import (
 	"context"
@@ -11,18 +11,18 @@ import (
 )
 
 // Case 30: who waits for a command that prints nothing is told so, and is not told of one that prints.
-func TestSilenceIsSaid(t *testing.T) {
+func TestCase30SilenceIsSaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		var s silence
-		out := s.of(io.Discard)
+		var s Silence
+		out := s.Of(io.Discard)
 		var said []string
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			s.watch(ctx, "npm", func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+			s.Watch(ctx, "npm", func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
 		}()
 		time.Sleep(4 * time.Minute) // said at three minutes
 		if _, err := out.Write([]byte("x")); err != nil {

@@ -1,4 +1,4 @@
-package build
+package transcript
 
 import (
 	"context"
@@ -10,16 +10,18 @@ import (
 // silentFor is how long a command may print nothing before the log says so.
 const silentFor = 3 * time.Minute
 
-// silence passes output on and knows when the last came, so that who follows a log sees whether a command still does something.
-type silence struct {
+// Silence passes output on and knows when the last came, so that who follows a log sees whether a command still does something.
+// The zero value is ready; it is safe for concurrent use.
+type Silence struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-func (s *silence) of(w io.Writer) io.Writer { return heard{s, w} }
+// Of gives a writer that passes on to w.
+func (s *Silence) Of(w io.Writer) io.Writer { return heard{s, w} }
 
 type heard struct {
-	s *silence
+	s *Silence
 	w io.Writer
 }
 
@@ -30,8 +32,8 @@ func (h heard) Write(p []byte) (int, error) {
 	return h.w.Write(p)
 }
 
-// watch notes each further spell without output until ctx ends.
-func (s *silence) watch(ctx context.Context, name string, note func(format string, args ...any)) {
+// Watch notes each further spell of three minutes without output until ctx ends.
+func (s *Silence) Watch(ctx context.Context, name string, note func(format string, args ...any)) {
 	start := time.Now()
 	tick := time.NewTicker(silentFor)
 	defer tick.Stop()
