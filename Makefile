@@ -25,8 +25,9 @@ setup: ## Install what is missing on this machine (Debian 12 or 13, root)
 build: bin/enplace bin/enplace-guest bin/enplace-shim ## Build the programs into bin/
 
 # Static, for any Linux: those for inside run in sandboxes that have no libc that we know of.
+bin/enplace-shim: ENTRY := -E main.first
 bin/enplace bin/enplace-guest bin/enplace-shim: $(SOURCES) $(shell git ls-files | grep -E '\.(sql|sh|js|py|css|html|toml|conf)$$')
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/$(@F)
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) $(ENTRY)' -o $@ ./cmd/$(@F)
 	@touch $@
 
 .PHONY: quickstart

@@ -50,7 +50,7 @@ func open(ctx context.Context, quick bool) (_ *lab, err error) {
 	}
 	l.progress("building the programs")
 	for _, build := range [][]string{
-		{"-o", dir + "/", "./cmd/enplace", "./cmd/enplace-guest", "./cmd/enplace-shim"},
+		{"-ldflags", "enplace/cmd/enplace-shim=-s -w -E main.first", "-o", dir + "/", "./cmd/enplace", "./cmd/enplace-guest", "./cmd/enplace-shim"},
 		{"-ldflags", "-s -w -E main.first", "-o", l.clock, "./bench/clock"},
 	} {
 		cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath"}, build...)...)

@@ -101,7 +101,7 @@ func programs(dir string) (string, error) {
 	if bin := os.Getenv(BinVar); bin != "" {
 		return filepath.Abs(bin)
 	}
-	cmd := exec.Command("go", "build", "-o", dir+"/", "enplace/cmd/enplace", "enplace/cmd/enplace-guest", "enplace/cmd/enplace-shim")
+	cmd := exec.Command("go", "build", "-ldflags", "enplace/cmd/enplace-shim=-E main.first", "-o", dir+"/", "enplace/cmd/enplace", "enplace/cmd/enplace-guest", "enplace/cmd/enplace-shim")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // those for inside run in sandboxes of any libc
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the programs: %w\n%s", err, out)

@@ -16,32 +16,55 @@ const (
 // deeper counts this shim in the environment, and refuses one too many: a program that a shim leads to calls the shim again.
 func deeper(name string, env []string) ([]string, *refusal) {
 	pid := strconv.Itoa(os.Getpid())
-	chain, depth := 1, 1
+	m := marker{1, 1}
 	out := make([]string, 0, len(env)+1)
 	for _, e := range env {
-		v, ok := after(e, depthVar+"=")
-		if !ok {
+		if v, ok := after(e, depthVar+"="); ok {
+			m.count(v, pid)
+		} else {
 			out = append(out, e)
-			continue
 		}
-		last, counts, _ := cut(v, '.')
-		c, d, _ := cut(counts, '.')
-		if last == pid {
-			chain = 1 + count(c)
-		}
-		depth = 1 + count(d)
 	}
-	if chain > maxChain || depth > maxDepth {
+	if m.tooFar() {
 		return nil, &refusal{statusNone, shown(name) + " leads back to its own shim, again and again. A program of that name on the PATH, or the tool itself, calls " +
 			shown(name) + " by its name; let it call the program by its whole path."}
 	}
-	return append(out, depthVar+"="+pid+"."+strconv.Itoa(chain)+"."+strconv.Itoa(depth)), nil
+	b := m.append(nil, pid)
+	return append(out, string(b[:len(b)-1])), nil
 }
 
-// count reads a count that anybody may have written.
-func count(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n > maxDepth {
+// marker is what the variable says that shims leave to shims: how often they led to each other in this process, and in all.
+type marker struct{ chain, depth int }
+
+func (m marker) tooFar() bool { return m.chain > maxChain || m.depth > maxDepth }
+
+// count goes on from what an earlier shim left.
+func (m *marker) count(value, pid string) {
+	last, counts, _ := cut(value, '.')
+	c, d, _ := cut(counts, '.')
+	if last == pid {
+		m.chain = 1 + count(c)
+	}
+	m.depth = 1 + count(d)
+}
+
+// append writes the variable, and a NUL.
+func (m marker) append(b []byte, pid string) []byte {
+	b = append(append(b, depthVar+"="...), pid...)
+	b = strconv.AppendInt(append(b, '.'), int64(m.chain), 10)
+	b = strconv.AppendInt(append(b, '.'), int64(m.depth), 10)
+	return append(b, 0)
+}
+
+// count reads a count that anybody may have written; 0 for what is none.
+func count(s string) (n int) {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' || n > maxDepth {
+			return 0
+		}
+		n = 10*n + int(c-'0')
+	}
+	if n > maxDepth {
 		return 0
 	}
 	return n

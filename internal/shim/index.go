@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"errors"
 	"syscall"
 )
 
@@ -21,7 +20,10 @@ const MaxIndexBytes = 1 << 20
 
 const fields = 5
 
-var errDamaged = errors.New("it is damaged")
+// errDamaged needs no variable: there are none yet where BecomeQuickly reads an index.
+type errDamaged struct{}
+
+func (errDamaged) Error() string { return "it is damaged" }
 
 // Encode gives the file of an index.
 func Encode(commands []Command) []byte {
@@ -44,7 +46,7 @@ func Decode(index string) ([]Command, error) {
 	err := walk(index, func(record string) error {
 		c, err := decodeCommand(record)
 		if err == nil {
-			all = append(all, *c)
+			all = append(all, c)
 		}
 		return err
 	})
@@ -60,18 +62,15 @@ func Read(path string) ([]Command, error) {
 	return Decode(index)
 }
 
-// lookup gives the command of that name, or nil. An index that is damaged anywhere is not believed.
-func lookup(index, name string) (c *Command, err error) {
-	err = walk(index, func(record string) (err error) {
-		if c == nil && len(record) > len(name) && record[:len(name)] == name && record[len(name)] == 0 {
-			c, err = decodeCommand(record)
+// lookup gives the record of the command of that name, or "". An index whose lengths are damaged anywhere is not believed.
+func lookup(index, name string) (found string, err error) {
+	err = walk(index, func(record string) error {
+		if found == "" && len(record) > len(name) && record[:len(name)] == name && record[len(name)] == 0 {
+			found = record
 		}
-		return err
+		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
+	return found, err
 }
 
 // walk gives each record.
@@ -93,21 +92,34 @@ func walk(index string, each func(record string) error) error {
 		}
 		rest = rest[size:]
 	}
-	return errDamaged
+	return errDamaged{}
 }
 
-func decodeCommand(record string) (*Command, error) {
+// command gives the command of that name, or nil.
+func command(index, name string) (*Command, error) {
+	record, err := lookup(index, name)
+	if err != nil || record == "" {
+		return nil, err
+	}
+	c, err := decodeCommand(record)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+func decodeCommand(record string) (Command, error) {
 	var f [fields]string
 	for i := range f {
 		value, rest, ok := cut(record, 0)
 		if !ok {
-			return nil, errDamaged
+			return Command{}, errDamaged{}
 		}
 		f[i], record = value, rest
 	}
-	c := &Command{f[0], f[1], f[2], f[3], f[4]}
+	c := Command{f[0], f[1], f[2], f[3], f[4]}
 	if record != "" || c.Name == "" || c.Failed == "" && (c.Target == "" || c.Target[0] != '/') {
-		return nil, errDamaged
+		return Command{}, errDamaged{}
 	}
 	return c, nil
 }
@@ -118,7 +130,7 @@ func find(path, name string) (*Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lookup(index, name)
+	return command(index, name)
 }
 
 // readFile reads a small regular file. One that is larger is damaged. Nothing that only looks like a file may hold a shim up.
@@ -133,14 +145,16 @@ func readFile(path string, most int) (string, error) {
 		return "", err
 	}
 	if st.Mode&syscall.S_IFMT != syscall.S_IFREG || st.Size > int64(most) {
-		return "", errDamaged
+		return "", errDamaged{}
 	}
 	return readAll(fd, int(st.Size)+1)
 }
 
+const openFlags = syscall.O_RDONLY | syscall.O_CLOEXEC | syscall.O_NONBLOCK
+
 func open(path string) (int, error) {
 	for {
-		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+		fd, err := syscall.Open(path, openFlags, 0)
 		if err != syscall.EINTR {
 			return fd, err
 		}

@@ -20,7 +20,9 @@ const Default Tools = "/opt/mise"
 func (t Tools) Shims() string { return string(t) + "/shims" }
 
 // Sets is the folder with the index of each set, under the set's hash.
-func (t Tools) Sets() string { return string(t) + "/enplace/sets" }
+func (t Tools) Sets() string { return string(t) + setsFolder[:len(setsFolder)-1] }
+
+const setsFolder = "/enplace/sets/"
 
 // DefaultSet is the file that names the set of a shim that is called without any hint.
 func (t Tools) DefaultSet() string { return string(t) + "/enplace/default" }

@@ -126,7 +126,7 @@ func BuildGuest(t testing.TB, dir string) {
 // Build builds a program of this module, linked statically.
 func Build(t testing.TB, pkg, out string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-o", out, pkg)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "enplace/cmd/enplace-shim=-E main.first", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", pkg, err, b)
