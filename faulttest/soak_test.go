@@ -215,22 +215,24 @@ func (s *soak) try(what string, do func() error) {
 	if err == nil || slices.Contains([]enplace.Kind{enplace.KindConflict, enplace.KindForbidden, enplace.KindNotFound, enplace.KindInvalid}, kind) {
 		return
 	}
-	if s.kills.Load() == before && before%2 == 0 && !s.killedWhenMade(err) {
-		s.t.Errorf("%s: %s: %v", what, kind, err)
+	said := s.logOf(err)
+	if s.kills.Load() == before && before%2 == 0 && !strings.Contains(said, killedWhenMade) {
+		s.t.Errorf("%s: %s: %v\n%s", what, kind, err, said)
 	}
 }
 
 // killedWhenMade is in the server's log where a sandbox that was being made was killed: that is an error of the server's own.
 const killedWhenMade = "making a sandbox"
 
-func (s *soak) killedWhenMade(err error) bool {
+// logOf gives what the server's log says of the request that failed so.
+func (s *soak) logOf(err error) (said string) {
 	at := strings.LastIndex(err.Error(), "req_")
 	for line := range strings.Lines(s.srv.Log()) {
-		if at >= 0 && strings.Contains(line, err.Error()[at:]) && strings.Contains(line, killedWhenMade) {
-			return true
+		if at >= 0 && strings.Contains(line, err.Error()[at:]) {
+			said += line
 		}
 	}
-	return false
+	return said
 }
 
 // use runs commands of any conversation, on anyone's behalf.
