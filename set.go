@@ -65,6 +65,18 @@ type ToolStatus struct {
 	Requested string   `json:"requested"`
 	Resolved  string   `json:"resolved,omitempty" doc:"The exact version; absent until it is installed"`
 	Commands  []string `json:"commands,omitempty" doc:"What it brings onto PATH"`
+
+	Source  *ToolSource `json:"source,omitempty" doc:"What it was fetched from, where its backend fetches it from an address"`
+	Scripts []string    `json:"scripts,omitempty" doc:"The packages whose install scripts ran for it, with the scripts' names"`
+}
+
+// ToolSource is where a version of a tool was fetched from, and what came: a computer that installs the same version asks for
+// nothing else, and takes no other bytes.
+type ToolSource struct {
+	URL      string            `json:"url"`
+	Checksum string            `json:"checksum" doc:"Algorithm and digest of what came"`
+	Backend  string            `json:"backend" doc:"Which of mise's backends fetched it, with the name that the tool has there"`
+	Options  map[string]string `json:"options,omitempty" doc:"What the item says of how it is fetched"`
 }
 
 // ItemStatus is the state of an item on a computer.

@@ -47,6 +47,7 @@ func npmReason(line string) string {
 }
 
 var (
+	left      = regexp.MustCompile(`(?i)rate limit: [1-9]\d*/.*`) // mise says it with each refusal of GitHub's
 	limited   = regexp.MustCompile(`(?i)rate.?limit|too many requests|\b429\b`)
 	resetTime = regexp.MustCompile(`(?i)resets?(?:[ _-]?(?:at|in|time))?["':= ]+(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?: ?(?:UTC|Z|[+-]\d\d:?\d\d))?|\d{10})\b`)
 	waitFor   = regexp.MustCompile(`(?i)retry[ -]after["':= ]+(\d{1,6})\b`)
@@ -55,6 +56,7 @@ var (
 // RateLimited reports whether a source refused an installation because it was asked too often, and until when it will; the
 // zero time when it did not say.
 func RateLimited(output string, now time.Time) (until time.Time, ok bool) {
+	output = left.ReplaceAllString(output, "")
 	if !limited.MatchString(output) {
 		return time.Time{}, false
 	}

@@ -21,8 +21,12 @@ const Installs = enplace.ToolsDir + "/installs"
 // Caches is where installers keep what they downloaded; it is dropped when a set has been installed.
 const Caches = "/var/cache/enplace"
 
-// pinsFile is the one name that mise looks for in the folder that it is started in, and it is nobody else's.
-const pinsFile = "enplace-pins.toml"
+// PinsFile is the one name that mise looks for in the folder that it is started in, and it is nobody else's. lockFile is what
+// it keeps beside that, where there is one already.
+const (
+	PinsFile = "enplace-pins.toml"
+	lockFile = "mise.lock"
+)
 
 // Place is where one item stands in a box: a folder of its own below Own, given by path.
 type Place string
@@ -42,7 +46,7 @@ func (p Place) Env(ask bool) []string {
 		// mise makes shims at each installation; the folder of shims on PATH is not its business.
 		"MISE_SHIMS_DIR=" + Own + "/mise-shims",
 		"MISE_GLOBAL_CONFIG_FILE=" + path.Join(p.Files(), enplace.ItemMiseName),
-		"MISE_OVERRIDE_CONFIG_FILENAMES=" + pinsFile, "MISE_OVERRIDE_TOOL_VERSIONS_FILENAMES=none",
+		"MISE_OVERRIDE_CONFIG_FILENAMES=" + PinsFile, "MISE_OVERRIDE_TOOL_VERSIONS_FILENAMES=none",
 		"MISE_CEILING_PATHS=" + string(p), "MISE_TRUSTED_CONFIG_PATHS=" + string(p), "MISE_YES=1",
 		// mise's own installer of npm packages refuses a registry that gives no times of publication.
 		"MISE_NPM_PACKAGE_MANAGER=npm",
@@ -50,6 +54,8 @@ func (p Place) Env(ask bool) []string {
 		"MISE_CARGO_HOME=" + enplace.ToolsDir + "/cargo", "MISE_RUSTUP_HOME=" + enplace.ToolsDir + "/rustup", "UV_PYTHON_INSTALL_DIR=" + Own + "/python",
 		// npm waits for whoever holds the pipe that it gives to a script; without one a script's daemon holds up nothing.
 		"npm_config_foreground_scripts=true",
+		// What was fetched is noted for this system alone: for each further one a source would be asked once more.
+		"MISE_LOCKFILE_PLATFORMS=" + platform,
 		"npm_config_cache=" + Caches + "/npm", "UV_CACHE_DIR=" + Caches + "/uv", "PIP_CACHE_DIR=" + Caches + "/pip",
 		"GOMODCACHE=" + Caches + "/go-mod", "GOCACHE=" + Caches + "/go",
 	}
@@ -68,27 +74,30 @@ func Install(force bool, tools ...string) []string {
 	return append(append(argv, "--"), tools...)
 }
 
-// PinnedFile gives the file for Place.Pins that makes mise take exact versions of tools instead of what the item's mise.toml
-// asks for, options kept: the versions of each, in the order of mise.toml. A tool that declares another number of them is left
-// as it is.
-func PinnedFile(miseTOML string, versions map[string][]string) (name, content string, err error) {
+// PinnedFiles gives the files for Place.Pins, by name: one that makes mise take exact versions of tools instead of what the
+// item's mise.toml asks for, options kept, and one that says where each of those is fetched from and what comes then. versions
+// are those of each tool, in the order of mise.toml. A tool that declares another number of them is left as it is declared.
+func PinnedFiles(miseTOML string, versions map[string][]string, sources Sources) (map[string]string, error) {
 	var declared struct {
 		Tools map[string]any `toml:"tools"`
 	}
 	if err := toml.Unmarshal([]byte(miseTOML), &declared); err != nil {
-		return "", "", fmt.Errorf("reading %s: %w", enplace.ItemMiseName, err)
+		return nil, fmt.Errorf("reading %s: %w", enplace.ItemMiseName, err)
 	}
-	pinned := map[string]any{}
 	for tool, v := range declared.Tools {
 		if p, ok := pin(v, versions[tool]); ok {
-			pinned[tool] = p
+			declared.Tools[tool] = p
 		}
 	}
-	b, err := toml.Marshal(map[string]any{"tools": pinned})
+	b, err := toml.Marshal(map[string]any{"tools": declared.Tools})
 	if err != nil {
-		return "", "", fmt.Errorf("writing the versions of tools: %w", err)
+		return nil, fmt.Errorf("writing the versions of tools: %w", err)
 	}
-	return pinsFile, string(b), nil
+	lock, err := sources.lock()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{PinsFile: string(b), lockFile: lock}, nil
 }
 
 // pin gives what a tool is declared as with its versions replaced.

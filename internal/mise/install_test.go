@@ -34,7 +34,7 @@ func TestRuntimesAreKnownByBothNames(t *testing.T) {
 	}
 }
 
-func TestPinnedFile(t *testing.T) {
+func TestPinnedFiles(t *testing.T) {
 	t.Parallel()
 	const declared = `
 [tools]
@@ -45,10 +45,11 @@ other = ["1", "2"]
 [env]
 X = "1"
 `
-	_, content, err := PinnedFile(declared, map[string][]string{"node": {"22.1.0"}, "npm:a": {"3.0.0"}, "two": {"1.9", "2.9"}, "other": {"1.9"}, "absent": {"1"}})
+	files, err := PinnedFiles(declared, map[string][]string{"node": {"22.1.0"}, "npm:a": {"3.0.0"}, "two": {"1.9", "2.9"}, "other": {"1.9"}, "absent": {"1"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	content := files[PinsFile]
 	var got map[string]map[string]any
 	if err := toml.Unmarshal([]byte(content), &got); err != nil {
 		t.Fatalf("%v\n%s", err, content)
@@ -56,13 +57,20 @@ X = "1"
 	tools := got["tools"]
 	a, _ := tools["npm:a"].(map[string]any)
 	two, _ := tools["two"].([]any)
-	if len(got) != 1 || len(tools) != 3 || tools["node"] != "22.1.0" || a["version"] != "3.0.0" || a["extra"] != "x" || len(two) != 2 || two[0] != "1.9" {
+	other, _ := tools["other"].([]any)
+	if len(got) != 1 || len(tools) != 4 || tools["node"] != "22.1.0" || a["version"] != "3.0.0" || a["extra"] != "x" || len(two) != 2 || two[0] != "1.9" {
 		t.Errorf("%s", content)
+	}
+	if len(other) != 2 || other[0] != "1" {
+		t.Errorf("two versions were replaced by one: %v", other)
 	}
 	if second, _ := two[1].(map[string]any); second["version"] != "2.9" || second["os"] == nil {
 		t.Errorf("%v", two)
 	}
-	if _, _, err := PinnedFile("[tools", nil); err == nil {
+	if lock, there := files[lockFile]; !there || lock != "" {
+		t.Errorf("without sources the lock is %q, %v; mise notes nothing where none is", lock, there)
+	}
+	if _, err := PinnedFiles("[tools", nil, nil); err == nil {
 		t.Error("a broken file pins")
 	}
 }
@@ -92,6 +100,7 @@ func TestRateLimited(t *testing.T) {
 		"GitHub rate limit exceeded. Resets at 2026-03-04 10:42:07 +00:00":          reset,
 		"rate limit exceeded, x-ratelimit-reset: 1772620927":                        reset,
 		"HTTP status client error (429 Too Many Requests); Retry-After: 2527":       reset,
+		"github auth: no\ngithub rate limit: 0/60, resets at 1772620927":           reset,
 		"was rate limited (HTTP 403)":                                               {},
 		"GitHub rate limit exceeded. Resets at some time, which nobody understands": {},
 	} {
@@ -99,8 +108,10 @@ func TestRateLimited(t *testing.T) {
 			t.Errorf("%q: %v %v, want %v", output, got, ok, want)
 		}
 	}
-	if _, ok := RateLimited("HTTP status client error (403 Forbidden)", now); ok {
-		t.Error("any refusal counts as a limit")
+	for _, output := range []string{"HTTP status client error (403 Forbidden)", "HTTP status client error (403 Forbidden)\ngithub auth: no\ngithub rate limit: 57/60, resets at 1772620927\n"} {
+		if _, ok := RateLimited(output, now); ok {
+			t.Errorf("%q counts as a limit", output)
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ type Bin struct {
 type Read struct {
 	Versions  map[string][]Version // of each tool, in the order of mise.toml; none of one that mise cannot resolve
 	Bins      map[string][]Bin     // of each tool that brings any command
+	Sources   Sources              // of what was fetched from an address
 	Variables []string             // KEY=value, ordered: what mise.toml and tools export, but for PATH and what is mise's own
 
 	room int // bytes that commands and variables may still take
@@ -44,6 +45,7 @@ const (
 const readScript = `mise=$1; shift
 printf 'list\0'; "$mise" ls --current --json; printf '\0'
 printf 'variables\0'; "$mise" env --json; printf '\0'
+printf 'lock\0'; head -c 262144 ` + lockFile + ` 2>/dev/null; printf '\0'
 for tool; do
 	printf 'tool\0%s\0' "$tool"
 	"$mise" bin-paths -- "$tool" | while IFS= read -r dir; do
@@ -71,6 +73,8 @@ func ParseRead(out []byte, environment []string, most int) (Read, error) {
 			errs = append(errs, r.list(word))
 		case "variables":
 			errs = append(errs, r.variables(word, environment))
+		case "lock":
+			errs = append(errs, r.sources(word))
 		case "tool":
 			tool = word
 		case "folder":
@@ -125,6 +129,22 @@ func (r *Read) list(out string) error {
 		}
 	}
 	return nil
+}
+
+// sources reads mise's lock.
+func (r *Read) sources(text string) error {
+	found, err := ParseLock(text)
+	r.Sources = Sources{}
+	for tool, versions := range found {
+		kept := map[string]enplace.ToolSource{}
+		for version, from := range versions {
+			if r.has(tool + version + from.URL + from.Checksum + fmt.Sprint(from.Options)) {
+				kept[version] = from
+			}
+		}
+		r.Sources[tool] = kept
+	}
+	return err
 }
 
 // Paths gives the folders that a checked mise.toml puts on PATH, the first to be searched first. They are what was declared, and

@@ -18,6 +18,8 @@ type pass struct {
 	job   Job
 	items []*item
 	mend  bool // a script may have been killed while it installed packages
+
+	limited time.Time // until when a source refuses to be asked again; zero where none said so
 }
 
 // item is an item of the set in a pass.
@@ -262,7 +264,7 @@ func (p *pass) room() int {
 
 // result is how the items stand now.
 func (p *pass) result() Result {
-	r := Result{Items: make([]enplace.InstalledItem, 0, len(p.items)), Exports: []string{}}
+	r := Result{Limited: p.limited, Items: make([]enplace.InstalledItem, 0, len(p.items)), Exports: []string{}}
 	vars := map[string]string{}
 	if dirs := p.search(p.items); len(dirs) > 0 {
 		vars["PATH"] = "PATH=" + strings.Join(dirs, ":")

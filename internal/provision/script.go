@@ -46,6 +46,7 @@ func (p *pass) script(ctx context.Context, it *item) error {
 		}
 		if !e.ok() {
 			why := p.common(e, enplace.ItemScriptName)
+			p.refused(e) // whatever it fetched from
 			if why == "" {
 				why = fmt.Sprintf("%s ended with status %d", enplace.ItemScriptName, e.Code)
 			}

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"maps"
+	"slices"
 
 	"enplace"
 	"enplace/internal/mise"
@@ -51,6 +52,11 @@ func (t *tool) learn(found map[string]enplace.ToolSource) {
 			t.sources[version] = from
 		}
 	}
+}
+
+// isPinned reports whether mise was told what must come of a version that the tool is to have.
+func (t *tool) isPinned() bool {
+	return slices.ContainsFunc(t.pinned, func(v string) bool { return t.sources[v].Checksum != "" })
 }
 
 // pinnedFiles gives the files for Place.Pins: the versions that are there, and else those that are to be there, with their

@@ -40,7 +40,7 @@ func (p *pass) install(ctx context.Context, it *item, runtimes bool) error {
 		}
 		switch {
 		case !t.installed():
-			t.failed = &failure{t.name + " could not be installed: " + p.reason(last), last.printed}
+			t.failed = &failure{t.name + " could not be installed: " + p.reason(t, last), last.printed}
 		case len(t.bins) == 0:
 			t.failed = &failure{t.name + " has no commands; declare the package that brings the command that is meant", last.printed}
 		default:
@@ -59,28 +59,34 @@ func (e ended) mayTryAgain() bool {
 	return e.refused == nil && !e.TimedOut && (e.Code == 0 || !limited)
 }
 
-// failTools makes the failures of tools one of the item.
+// maxFailedTools bounds the tools whose reason goes into that of their item.
+const maxFailedTools = 5
+
+// failTools makes the failures of tools one of the item: each with its reason, and the end of what the first printed.
 func (it *item) failTools() {
+	var reasons []string
 	var first *failure
-	var others []string
+	more := 0
 	for _, t := range it.tools {
 		switch {
 		case t.failed == nil:
+			continue
+		case len(reasons) == maxFailedTools:
+			more++
+			continue
 		case first == nil:
 			first = t.failed
-		default:
-			others = append(others, t.name)
 		}
+		reasons = append(reasons, t.failed.why)
 	}
 	if first == nil {
 		return
 	}
-	f := *first
-	if len(others) > 0 {
-		f.why += "; " + strings.Join(others, ", ") + " failed too"
+	if more > 0 {
+		reasons = append(reasons, fmt.Sprintf("and %d tools more failed", more))
 	}
 	it.now.Error, it.now.ErrorTail = "", ""
-	it.fail(&f)
+	it.fail(&failure{strings.Join(reasons, "; "), first.tail})
 }
 
 // todo gives the tools that are to be installed now. What lacks its runtime has failed already.
@@ -166,12 +172,15 @@ func (p *pass) mise(ctx context.Context, it *item, force bool, tools []*tool) (e
 }
 
 // reason says in a line why a run of mise failed.
-func (p *pass) reason(e ended) string {
-	if until, ok := mise.RateLimited(e.printed, time.Now()); ok && !e.ok() {
+func (p *pass) reason(t *tool, e ended) string {
+	if until, ok := p.refused(e); ok {
 		if until.IsZero() {
 			return "rate limited: its source was asked too often, and did not say for how long it refuses"
 		}
 		return "rate limited until " + until.UTC().Format("15:04") + " UTC"
+	}
+	if mise.Changed(e.printed) && t.isPinned() {
+		return "what is fetched is no longer what its first installation gave, so it was not taken; if its source changed it on purpose, refresh the set"
 	}
 	if why := p.common(e, "mise"); why != "" {
 		return why
@@ -180,6 +189,25 @@ func (p *pass) reason(e ended) string {
 		return enplace.Shown(why, maxReason)
 	}
 	return fmt.Sprintf("mise ended with status %d, and did not say why", e.Code)
+}
+
+// maxWindow bounds for how long a source is left alone: GitHub counts by the hour, and what is read here may be anybody's word.
+const maxWindow = time.Hour
+
+// refused reports whether something failed because its source was asked too often, and until when that refuses.
+func (p *pass) refused(e ended) (until time.Time, ok bool) {
+	now := time.Now()
+	until, ok = mise.RateLimited(e.printed, now)
+	if !ok || e.ok() {
+		return time.Time{}, false
+	}
+	if most := now.Add(maxWindow); until.After(most) {
+		until = most
+	}
+	if until.After(p.limited) {
+		p.limited = until
+	}
+	return until, true
 }
 
 // common gives the reasons that tools and scripts may fail for alike, or "".
