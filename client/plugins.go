@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"enplace"
 )
@@ -27,36 +28,52 @@ func (c *Client) CreatePluginArchive(ctx context.Context, scope enplace.Scope, n
 	return p, c.upload(ctx, call{method: http.MethodPost, path: at(plugins), query: q}, archive, &p)
 }
 
-// SyncPlugin has a plugin's repository read anew.
-func (c *Client) SyncPlugin(ctx context.Context, id string) (p enplace.Plugin, err error) {
-	return p, c.post(ctx, at(plugins, id, "sync"), nil, &p)
+// pluginCall is a request about one plugin. ref is its id, its name where no other plugin that the key can see has it, or
+// SCOPE/NAME.
+func pluginCall(method, ref string, below ...string) call {
+	k := call{method: method}
+	if i := strings.LastIndexByte(ref, '/'); i >= 0 {
+		k.query = url.Values{"scope": {ref[:i]}}
+		ref = ref[i+1:]
+	}
+	k.path = at(append([]string{plugins, ref}, below...)...)
+	return k
 }
 
-// SyncPluginArchive replaces the content of a plugin that came as an archive. The archive is read once, to its end.
-func (c *Client) SyncPluginArchive(ctx context.Context, id string, archive io.Reader) (p enplace.Plugin, err error) {
-	return p, c.upload(ctx, call{method: http.MethodPost, path: at(plugins, id, "sync")}, archive, &p)
+// SyncPlugin has the repository of a plugin, by its id, name or SCOPE/NAME, read anew.
+func (c *Client) SyncPlugin(ctx context.Context, ref string) (p enplace.Plugin, err error) {
+	return p, c.json(ctx, pluginCall(http.MethodPost, ref, "sync"), nil, &p)
 }
 
-// ListPlugins gives the plugins of a scope, newest first; an operator gets those of all for "".
+// SyncPluginArchive replaces the content of a plugin, by its id, name or SCOPE/NAME, that came as an archive. The archive is read
+// once, to its end.
+func (c *Client) SyncPluginArchive(ctx context.Context, ref string, archive io.Reader) (p enplace.Plugin, err error) {
+	return p, c.upload(ctx, pluginCall(http.MethodPost, ref, "sync"), archive, &p)
+}
+
+// ListPlugins gives the plugins of a scope, or for "" all that the key can see, newest first.
 func (c *Client) ListPlugins(ctx context.Context, scope enplace.Scope, p enplace.Page) (l enplace.List[enplace.Plugin], err error) {
 	q := page(p)
 	set(q, "scope", string(scope))
 	return l, c.get(ctx, at(plugins), q, &l)
 }
 
-// Plugin gives one plugin with the findings of its last sync.
-func (c *Client) Plugin(ctx context.Context, id string) (p enplace.Plugin, err error) {
-	return p, c.get(ctx, at(plugins, id), nil, &p)
+// Plugin gives one plugin, by its id, name or SCOPE/NAME, with the findings of its last sync.
+func (c *Client) Plugin(ctx context.Context, ref string) (p enplace.Plugin, err error) {
+	return p, c.json(ctx, pluginCall(http.MethodGet, ref), nil, &p)
 }
 
-// DeletePlugin removes a plugin with its items.
-func (c *Client) DeletePlugin(ctx context.Context, id string) error {
-	return c.delete(ctx, at(plugins, id), nil)
+// DeletePlugin removes a plugin, by its id, name or SCOPE/NAME, with its items.
+func (c *Client) DeletePlugin(ctx context.Context, ref string) error {
+	return c.json(ctx, pluginCall(http.MethodDelete, ref), nil, nil)
 }
 
-// ListItems gives the items that a scope declares or inherits, without their files.
-func (c *Client) ListItems(ctx context.Context, scope enplace.Scope) (l enplace.List[enplace.ListedItem], err error) {
-	return l, c.get(ctx, at(items), url.Values{"scope": {string(scope)}}, &l)
+// ListItems gives the items that a scope declares or inherits, the outermost scope's first and by key within each, without their
+// files.
+func (c *Client) ListItems(ctx context.Context, scope enplace.Scope, p enplace.Page) (l enplace.List[enplace.ListedItem], err error) {
+	q := page(p)
+	q.Set("scope", string(scope))
+	return l, c.get(ctx, at(items), q, &l)
 }
 
 // Item gives one item of the scope that declares it, with its files.
@@ -95,8 +112,8 @@ func (c *Client) PutSecret(ctx context.Context, scope enplace.Scope, name string
 }
 
 // ListSecrets gives what is in a scope's keychain, by name and without any value.
-func (c *Client) ListSecrets(ctx context.Context, scope enplace.Scope) (l enplace.List[enplace.Secret], err error) {
-	return l, c.get(ctx, at(scopes, string(scope), "keychain"), nil, &l)
+func (c *Client) ListSecrets(ctx context.Context, scope enplace.Scope, p enplace.Page) (l enplace.List[enplace.Secret], err error) {
+	return l, c.get(ctx, at(scopes, string(scope), "keychain"), page(p), &l)
 }
 
 // DeleteSecret removes a value from a scope's keychain.

@@ -149,7 +149,7 @@ func (s *soak) checkRecords(conv enplace.Conversation, set enplace.ConversationS
 
 // checkListed compares a person's set with what the items of the person's scope say of it.
 func (s *soak) checkListed(conv string, set enplace.ConversationSet) {
-	listed, err := s.c.ListItems(s.t.Context(), enplace.PersonScope(conv))
+	listed, err := s.c.ListItems(s.t.Context(), enplace.PersonScope(conv), enplace.Page{Limit: enplace.MaxPageSize})
 	s.must(err)
 	for _, l := range listed.Items {
 		has := slices.ContainsFunc(set.Items, func(i enplace.InstalledItem) bool { return i.Key == l.Key && i.Scope == l.Scope })

@@ -1,6 +1,7 @@
 package testscript
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -62,14 +63,20 @@ func TestWhoMayDoWhatWithToolchains(t *testing.T) {
 		{"GET /v1/conversations/ann-1/ssh", "", "yy..y."},
 		{"GET /v1/conversations/den-1/ssh", "", "yyy..."},
 		{"POST /v1/conversations/ann-1/set/refresh", empty, "yy..f."},
-		{"GET /v1/plugins", "", "yiiiii"},
+		{"GET /v1/plugins", "", "yyyy.."},
 		{"GET /v1/plugins?scope=team:web", "", "yyyy.."},
 		{"GET /v1/plugins?scope=person:ann", "", "yy...."},
 		{"GET /v1/plugins/PLUGIN", "", "yyyy.."},
+		{"GET /v1/plugins/web", "", "yyyy.."},
+		{"GET /v1/plugins/web?scope=team:web", "", "yyyy.."},
+		{"GET /v1/plugins/web?scope=person:ann", "", "......"},
+		{"GET /v1/plugins/mine", "", "yy...."},
 		{"GET /v1/plugins/plug_none", "", "......"},
 		{"POST /v1/plugins?scope=team:web&name=x", "x", "ifff.."},
 		{"POST /v1/plugins?scope=person:ann&name=x", "x", "ii...."},
 		{"POST /v1/plugins/PLUGIN/sync", "", "ifff.."},
+		{"POST /v1/plugins/web/sync?scope=team:web", "", "ifff.."},
+		{"POST /v1/plugins/mine/sync", "", "ii...."},
 		{"GET /v1/items?scope=organisation", "", "yyyy.."},
 		{"GET /v1/items?scope=person:ann", "", "yy...."},
 		{"GET /v1/items/team:web/greet", "", "yyyy.."},
@@ -104,6 +111,7 @@ func TestWhoMayDoWhatWithToolchains(t *testing.T) {
 		{"DELETE /v1/scopes/team:web/keychain/TOKEN", "", "yfff.."},
 		{"DELETE /v1/computers/room:den", "", "yff..."},
 		{"DELETE /v1/computers/person:ann", "", ".y...."},
+		{"DELETE /v1/plugins/mine", "", ".y...."},
 		{"DELETE /v1/plugins/PLUGIN", "", "yfff.."},
 		{"DELETE /v1/conversations/den-1", "", "yff..."},
 		{"DELETE /v1/conversations/ann-1", "", ".y..f."},
@@ -136,6 +144,7 @@ func household(t *testing.T, srv *enplacetest.Server) (keys []string, plugin str
 		{"conversation", "put", "den-1", "--room", "den"},
 		{"harness", "create", "any"},
 		{"plugin", "add", "team:web", "web", "plugin"},
+		{"plugin", "add", "person:ann", "mine", "own"},
 		{"computer", "exec", "ann-1", "-n", "--", "greet"},
 		{"computer", "exec", "den-1", "-n", "--", "greet"},
 	} {
@@ -145,7 +154,7 @@ func household(t *testing.T, srv *enplacetest.Server) (keys []string, plugin str
 		}
 		switch id := strings.TrimSpace(string(out)); args[0] {
 		case "plugin":
-			plugin = id
+			plugin = cmp.Or(plugin, id) // the team's
 		case "harness":
 			keys = []string{id}
 		}
@@ -223,7 +232,7 @@ func TestHostileNamesAreRefused(t *testing.T) {
 	for _, route := range []string{
 		"PUT /v1/teams/{}", "GET /v1/teams/{}", "DELETE /v1/teams/{}", "PUT /v1/people/{}", "GET /v1/people/{}", "DELETE /v1/people/{}", "PUT /v1/rooms/{}", "GET /v1/rooms/{}", "DELETE /v1/rooms/{}",
 		"PUT /v1/conversations/{}", "GET /v1/conversations/{}", "DELETE /v1/conversations/{}", "GET /v1/conversations/{}/set", "GET /v1/conversations/{}/set/explain", "POST /v1/conversations/{}/set/refresh",
-		"POST /v1/conversations/{}/exec", "GET /v1/conversations/{}/ssh", "GET /v1/plugins?scope={}", "GET /v1/plugins/{}", "POST /v1/plugins/{}/sync", "DELETE /v1/plugins/{}",
+		"POST /v1/conversations/{}/exec", "GET /v1/conversations/{}/ssh", "GET /v1/plugins?scope={}", "GET /v1/plugins/{}", "GET /v1/plugins/web?scope={}", "POST /v1/plugins/{}/sync", "DELETE /v1/plugins/{}",
 		"POST /v1/plugins?name=x&scope={}", "POST /v1/plugins?scope=team:web&name={}", "GET /v1/items?scope={}", "GET /v1/items/team:web/{}", "PUT /v1/items/team:web/{}", "GET /v1/items/{}/greet",
 		"PUT /v1/items/{}/greet", "PUT /v1/scopes/team:web/items/{}", "PUT /v1/scopes/{}/items/greet", "PUT /v1/scopes/{}/egress", "GET /v1/scopes/{}/egress", "DELETE /v1/scopes/{}/egress",
 		"PUT /v1/scopes/{}/keychain/X", "PUT " + keychain, "GET /v1/scopes/{}/keychain", "DELETE " + keychain, "GET /v1/computers/{}", "GET /v1/computers/{}/errors",

@@ -41,13 +41,15 @@ func newItemList(c *cli) *cobra.Command {
   enplace item list --scope person:ann`,
 		Args: cobra.NoArgs,
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, _ []string) error {
-			l, err := api.ListItems(ctx, enplace.Scope(scope))
+			all, err := everything(ctx, func(ctx context.Context, p enplace.Page) (enplace.List[enplace.ListedItem], error) {
+				return api.ListItems(ctx, enplace.Scope(scope), p)
+			})
 			if err != nil {
 				return err
 			}
-			return c.print(l.Items, func(w io.Writer) {
+			return c.print(all, func(w io.Writer) {
 				rows := [][]string{{"KEY", "SCOPE", "MODE", "STATE", "CHOICE", "IN SET", "WHY"}}
-				for _, i := range l.Items {
+				for _, i := range all {
 					rows = append(rows, []string{i.Key, string(i.Scope), string(i.Mode), itemState(i.Item), orDash(string(i.Choice)), yesNo(i.InSet), printable(i.Reason)})
 				}
 				table(w, rows...)

@@ -79,13 +79,15 @@ func newKeychainList(c *cli) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerScopes),
 		RunE: withScope(c, func(ctx context.Context, api *client.Client, scope enplace.Scope, _ []string) error {
-			l, err := api.ListSecrets(ctx, scope)
+			all, err := everything(ctx, func(ctx context.Context, p enplace.Page) (enplace.List[enplace.Secret], error) {
+				return api.ListSecrets(ctx, scope, p)
+			})
 			if err != nil {
 				return err
 			}
-			return c.print(l.Items, func(w io.Writer) {
+			return c.print(all, func(w io.Writer) {
 				rows := [][]string{{"NAME", "SCOPE", "BY", "CREATED", "CHANGED"}}
-				for _, s := range l.Items {
+				for _, s := range all {
 					rows = append(rows, []string{s.Name, string(s.Scope), s.CreatedBy, ago(s.CreatedAt), ago(s.UpdatedAt)})
 				}
 				table(w, rows...)
@@ -101,7 +103,7 @@ func newKeychainRemove(c *cli) *cobra.Command {
 		Short:   "Remove a value; commands that run keep it until they end",
 		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: completeEach(c, offerScopes, func(ctx context.Context, api *client.Client, before []string) []string {
-			l, _ := api.ListSecrets(ctx, enplace.Scope(before[0])) // an error is no offer
+			l, _ := api.ListSecrets(ctx, enplace.Scope(before[0]), enplace.Page{Limit: enplace.MaxPageSize}) // an error is no offer
 			var names []string
 			for _, s := range l.Items {
 				names = append(names, s.Name)

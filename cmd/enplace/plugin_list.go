@@ -37,7 +37,7 @@ func newPluginList(c *cli) *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&scope, "scope", "", "scope whose plugins to list (an operator may leave it out, for all)")
+	cmd.Flags().StringVar(&scope, "scope", "", "scope whose plugins to list (default: of every scope that the key can see)")
 	complete(cmd, "scope", completeEach(c, offerScopes))
 	return cmd
 }
@@ -72,19 +72,20 @@ func pluginState(p enplace.Plugin) string {
 }
 
 func newPluginShow(c *cli) *cobra.Command {
-	return &cobra.Command{
-		Use:               "show ID",
-		Short:             "Show a plugin, with what its last sync found",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeEach(c, offerPlugins),
-		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
-			p, err := api.Plugin(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return c.print(p, func(w io.Writer) { printPlugin(w, p) })
-		}),
+	cmd := &cobra.Command{
+		Use:   "show PLUGIN",
+		Short: "Show a plugin, with what its last sync found",
+		Example: `  enplace plugin show base
+  enplace plugin show team:web/base`,
+		Args: cobra.ExactArgs(1),
 	}
+	return aboutPlugin(c, cmd, func(ctx context.Context, api *client.Client, ref string, _ []string) error {
+		p, err := api.Plugin(ctx, ref)
+		if err != nil {
+			return err
+		}
+		return c.print(p, func(w io.Writer) { printPlugin(w, p) })
+	})
 }
 
 func printPlugin(w io.Writer, p enplace.Plugin) {
@@ -105,37 +106,51 @@ func printPlugin(w io.Writer, p enplace.Plugin) {
 
 func newPluginSync(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "sync ID [DIR|ARCHIVE|-]",
+		Use:   "sync PLUGIN [DIR|ARCHIVE|-]",
 		Short: "Read a plugin's repository anew, or send its new content",
 		Long: `Read a plugin's repository anew; or send the new content of a plugin that came as a folder or an archive. An item that
 the new content breaks keeps its last good definition, and the findings say so.`,
-		Example: `  enplace plugin sync plug_…
-  enplace plugin sync plug_… ./base-plugin`,
-		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: thenLocal(completeEach(c, offerPlugins), 1),
+		Example: `  enplace plugin sync web-tools
+  enplace plugin sync organisation/base ./base-plugin
+  enplace plugin sync base ./base-plugin --scope organisation`,
+		Args: cobra.RangeArgs(1, 2),
 	}
-	cmd.RunE = withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
-		p, err := syncPlugin(ctx, c, api, args)
+	aboutPlugin(c, cmd, func(ctx context.Context, api *client.Client, ref string, from []string) error {
+		p, err := syncPlugin(ctx, c, api, ref, from)
 		if err != nil {
 			return err
 		}
 		return c.print(p, func(w io.Writer) { printTaken(w, c.err, p) })
 	})
+	cmd.ValidArgsFunction = thenLocal(cmd.ValidArgsFunction, 1)
 	return cmd
 }
 
-func syncPlugin(ctx context.Context, c *cli, api *client.Client, args []string) (enplace.Plugin, error) {
-	if len(args) == 1 {
-		return api.SyncPlugin(ctx, args[0])
+func syncPlugin(ctx context.Context, c *cli, api *client.Client, ref string, from []string) (enplace.Plugin, error) {
+	if len(from) == 0 {
+		return api.SyncPlugin(ctx, ref)
 	}
-	archive, err := openPluginArchive(c, args[1])
+	archive, err := openPluginArchive(c, from[0])
 	if err != nil {
 		return enplace.Plugin{}, err
 	}
 	defer archive.Close()
-	return api.SyncPluginArchive(ctx, args[0], archive)
+	return api.SyncPluginArchive(ctx, ref, archive)
 }
 
 func newPluginRemove(c *cli) *cobra.Command {
-	return removal(c, "remove ID", "Remove a plugin with its items; what they installed stays on computers", offerPlugins, (*client.Client).DeletePlugin)
+	cmd := &cobra.Command{
+		Use:     "remove PLUGIN",
+		Aliases: []string{"rm", "delete"},
+		Short:   "Remove a plugin with its items; what they installed stays on computers",
+		Example: `  enplace plugin remove web-tools
+  enplace plugin remove base --scope team:web`,
+		Args: cobra.ExactArgs(1),
+	}
+	return aboutPlugin(c, cmd, func(ctx context.Context, api *client.Client, ref string, _ []string) error {
+		if err := api.DeletePlugin(ctx, ref); err != nil {
+			return err
+		}
+		return printRemoved(c, ref)
+	})
 }

@@ -88,11 +88,6 @@ var (
 		func(v enplace.Conversation) string { return v.ID + "\t" + v.Computer })
 	offerComputers = offerAll(func(api *client.Client) listOf[enplace.Computer] { return api.ListComputers },
 		func(v enplace.Computer) string { return v.ID + "\t" + string(v.State) })
-	offerPlugins = offerAll(func(api *client.Client) listOf[enplace.Plugin] {
-		return func(ctx context.Context, p enplace.Page) (enplace.List[enplace.Plugin], error) {
-			return api.ListPlugins(ctx, "", p)
-		}
-	}, func(p enplace.Plugin) string { return p.ID + "\t" + p.Name + " of " + string(p.Scope) })
 )
 
 // offerScopes offers the organisation, the teams and the people.
@@ -128,7 +123,7 @@ func offerItems(ctx context.Context, api *client.Client, before []string) []stri
 }
 
 func itemKeys(ctx context.Context, api *client.Client, scope enplace.Scope) []string {
-	l, err := api.ListItems(ctx, scope)
+	l, err := api.ListItems(ctx, scope, enplace.Page{Limit: enplace.MaxPageSize})
 	if err != nil {
 		return nil
 	}

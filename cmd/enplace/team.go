@@ -126,7 +126,11 @@ func removal(c *cli, use, short string, names offers, remove func(*client.Client
 			if err := remove(api, ctx, args[0]); err != nil {
 				return err
 			}
-			return c.print(map[string]string{"removed": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "removed %s\n", args[0]) })
+			return printRemoved(c, args[0])
 		}),
 	}
+}
+
+func printRemoved(c *cli, what string) error {
+	return c.print(map[string]string{"removed": what}, func(w io.Writer) { fmt.Fprintf(w, "removed %s\n", what) })
 }

@@ -20,9 +20,10 @@ type ItemKey struct {
 }
 
 func (s *Server) listItems(ctx context.Context, c enplace.Caller, in *struct {
+	PageParams
 	Scope string `query:"scope" required:"true" maxLength:"200" doc:"organisation, team:NAME or person:LOGIN"`
 }) (*One[enplace.List[enplace.ListedItem]], error) {
-	return list(s.cfg.Toolchain.ListItems(ctx, c, enplace.Scope(in.Scope)))
+	return list(s.cfg.Toolchain.ListItems(ctx, c, enplace.Scope(in.Scope), in.page()))
 }
 
 func (s *Server) getItem(ctx context.Context, c enplace.Caller, in *ItemKey) (*One[enplace.Item], error) {
@@ -79,8 +80,11 @@ func (s *Server) putSecret(ctx context.Context, c enplace.Caller, in *struct {
 	return one(s.cfg.Toolchain.PutSecret(ctx, c, in.scope(), in.Name, in.Body))
 }
 
-func (s *Server) listSecrets(ctx context.Context, c enplace.Caller, in *ScopeName) (*One[enplace.List[enplace.Secret]], error) {
-	return list(s.cfg.Toolchain.ListSecrets(ctx, c, in.scope()))
+func (s *Server) listSecrets(ctx context.Context, c enplace.Caller, in *struct {
+	ScopeName
+	PageParams
+}) (*One[enplace.List[enplace.Secret]], error) {
+	return list(s.cfg.Toolchain.ListSecrets(ctx, c, in.scope(), in.page()))
 }
 
 func (s *Server) deleteSecret(ctx context.Context, c enplace.Caller, in *SecretName) (*struct{}, error) {

@@ -81,3 +81,57 @@ func TestRoutesAndDocumentAgree(t *testing.T) {
 		t.Errorf("the mux has %s, and the document has not", route)
 	}
 }
+
+// Every list comes in pages, with the same parameters and the same envelope.
+func TestEveryListIsPaged(t *testing.T) {
+	t.Parallel()
+	type schema struct {
+		Ref        string                     `json:"$ref"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			OperationID string `json:"operationId"`
+			Parameters  []struct {
+				Name   string `json:"name"`
+				Schema struct {
+					Maximum float64 `json:"maximum"`
+				} `json:"schema"`
+			} `json:"parameters"`
+			Responses map[string]struct {
+				Content map[string]struct {
+					Schema schema `json:"schema"`
+				} `json:"content"`
+			} `json:"responses"`
+		} `json:"paths"`
+		Components struct {
+			Schemas map[string]schema `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(start(t).srv.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	lists := 0
+	for path, methods := range doc.Paths {
+		op := methods["get"]
+		answer := op.Responses["200"].Content["application/json"].Schema
+		list := strings.HasPrefix(op.OperationID, "list-")
+		if of := doc.Components.Schemas[strings.TrimPrefix(answer.Ref, "#/components/schemas/")]; (of.Properties["items"] != nil && of.Properties["next"] != nil) != list {
+			t.Errorf("%s at %s answers %s, and is a list by its name or by its answer alone", op.OperationID, path, answer.Ref)
+		}
+		if !list {
+			continue
+		}
+		lists++
+		bounds := map[string]float64{}
+		for _, p := range op.Parameters {
+			bounds[p.Name] = p.Schema.Maximum
+		}
+		if _, ok := bounds["cursor"]; !ok || bounds["limit"] < 500 {
+			t.Errorf("%s at %s has the parameters %v", op.OperationID, path, bounds)
+		}
+	}
+	if lists < 15 {
+		t.Errorf("there are %d lists: this looks at the wrong thing", lists)
+	}
+}

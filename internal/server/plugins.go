@@ -9,9 +9,18 @@ import (
 	"enplace"
 )
 
-// PluginID names a plugin in a path.
+// PluginID names a plugin in a path. The scope is a parameter of its own: proxies do not agree on what an escaped slash is.
 type PluginID struct {
-	ID string `path:"id" doc:"The plugin's id"`
+	ID    string `path:"id" doc:"The plugin's id, or its name"`
+	Scope string `query:"scope" maxLength:"200" doc:"The plugin's scope, where plugins of several have the name: organisation, team:NAME or person:LOGIN"`
+}
+
+// ref names the plugin as the capability takes it.
+func (p PluginID) ref() string {
+	if p.Scope == "" {
+		return p.ID
+	}
+	return p.Scope + "/" + p.ID
 }
 
 // createPlugin takes a repository as JSON, or an archive, which has its scope and name in the query. Only these tell the two
@@ -54,22 +63,22 @@ func (s *Server) syncPlugin(ctx context.Context, c enplace.Caller, in *struct {
 			return nil, err
 		}
 	default:
-		return one(s.cfg.Toolchain.SyncPlugin(ctx, c, in.ID, archive))
+		return one(s.cfg.Toolchain.SyncPlugin(ctx, c, in.ref(), archive))
 	}
-	return one(s.cfg.Toolchain.SyncPlugin(ctx, c, in.ID, nil))
+	return one(s.cfg.Toolchain.SyncPlugin(ctx, c, in.ref(), nil))
 }
 
 func (s *Server) listPlugins(ctx context.Context, c enplace.Caller, in *struct {
 	PageParams
-	Scope string `query:"scope" maxLength:"200" doc:"organisation, team:NAME or person:LOGIN; an operator may leave it out, for those of all"`
+	Scope string `query:"scope" maxLength:"200" doc:"organisation, team:NAME or person:LOGIN; without it, those of every scope that the key can see"`
 }) (*One[enplace.List[enplace.Plugin]], error) {
 	return list(s.cfg.Toolchain.ListPlugins(ctx, c, enplace.Scope(in.Scope), in.page()))
 }
 
 func (s *Server) getPlugin(ctx context.Context, c enplace.Caller, in *PluginID) (*One[enplace.Plugin], error) {
-	return one(s.cfg.Toolchain.Plugin(ctx, c, in.ID))
+	return one(s.cfg.Toolchain.Plugin(ctx, c, in.ref()))
 }
 
 func (s *Server) deletePlugin(ctx context.Context, c enplace.Caller, in *PluginID) (*struct{}, error) {
-	return none(s.cfg.Toolchain.DeletePlugin(ctx, c, in.ID))
+	return none(s.cfg.Toolchain.DeletePlugin(ctx, c, in.ref()))
 }

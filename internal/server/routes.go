@@ -116,8 +116,8 @@ func (s *Server) peopleRoutes(at section) {
 func (s *Server) pluginRoutes(at section) {
 	archive := limit(enplace.MaxArchiveBytes, "an archive")
 	handle(at, "POST /v1/plugins", "create-plugin", "Attach a plugin to a scope\nA git repository as JSON; or an archive (as import takes them) as the body, with scope and name in the query. Its items are in force at once. What could not be taken is in the findings; a plugin of which nothing can be taken is refused.", s.createPlugin, created, raw, archive)
-	handle(at, "GET /v1/plugins", "list-plugins", "List the plugins of a scope\nNewest first.", s.listPlugins)
-	handle(at, "GET /v1/plugins/{id}", "get-plugin", "Show a plugin with the findings of its last sync", s.getPlugin)
+	handle(at, "GET /v1/plugins", "list-plugins", "List the plugins of a scope, or all that the key can see\nNewest first.", s.listPlugins)
+	handle(at, "GET /v1/plugins/{id}", "get-plugin", "Show a plugin with the findings of its last sync\nBy its id; or by its name, with its scope where plugins of several scopes have the name.", s.getPlugin)
 	handle(at, "POST /v1/plugins/{id}/sync", "sync-plugin", "Take a plugin's content anew\nFrom its repository, without a body; or from the archive that is the body. An item that the new content breaks keeps its last good definition.", s.syncPlugin, raw, archive)
 	handle(at, "DELETE /v1/plugins/{id}", "delete-plugin", "Delete a plugin\nWith its items. What they installed stays on computers.", s.deletePlugin)
 	doc := s.api.OpenAPI()
@@ -131,7 +131,7 @@ func (s *Server) pluginRoutes(at section) {
 }
 
 func (s *Server) itemRoutes(at section) {
-	handle(at, "GET /v1/items", "list-items", "List the items that a scope declares or inherits\nThe organisation's first, then the team's, then the person's; without their files, and all on one page. Of each it is said whether it is in the set of a conversation that reads just this scope and those above, and why.", s.listItems)
+	handle(at, "GET /v1/items", "list-items", "List the items that a scope declares or inherits\nThe organisation's first, then the team's, then the person's; by key within each, and without their files. Of each it is said whether it is in the set of a conversation that reads just this scope and those above, and why.", s.listItems)
 	handle(at, "GET /v1/items/{scope}/{key}", "get-item", "Show an item with its files", s.getItem)
 	handle(at, "PUT /v1/items/{scope}/{key}", "update-item", "Change how an item is offered\nBy its own scope. What is absent stays.", s.updateItem)
 	handle(at, "PUT /v1/scopes/{scope}/items/{key}", "put-choice", "Say what a scope wants of an item that it reads\nAdded, off, or inherit: what the scopes above say. An item that the organisation locked is not to be chosen.", s.putChoice)
@@ -139,7 +139,7 @@ func (s *Server) itemRoutes(at section) {
 	handle(at, "GET /v1/scopes/{scope}/egress", "get-egress", "Show what a scope lets computers reach", s.getEgress)
 	handle(at, "DELETE /v1/scopes/{scope}/egress", "delete-egress", "Leave what computers reach to the other scopes", s.deleteEgress)
 	handle(at, "PUT /v1/scopes/{scope}/keychain/{name}", "put-secret", "Set a value of the keychain\nCommands of conversations that read the scope get it as a variable; installations and bundles never do. It never comes back.", s.putSecret, sealed)
-	handle(at, "GET /v1/scopes/{scope}/keychain", "list-secrets", "List the keychain of a scope\nNames, and no value.", s.listSecrets)
+	handle(at, "GET /v1/scopes/{scope}/keychain", "list-secrets", "List the keychain of a scope\nBy name, and without any value.", s.listSecrets)
 	handle(at, "DELETE /v1/scopes/{scope}/keychain/{name}", "delete-secret", "Remove a value from the keychain\nCommands that run keep it until they end.", s.deleteSecret)
 }
 

@@ -36,12 +36,12 @@ type Toolchain interface {
 
 	CreatePlugin(ctx context.Context, c enplace.Caller, in enplace.CreatePlugin) (enplace.Plugin, error)
 	CreatePluginArchive(ctx context.Context, c enplace.Caller, scope enplace.Scope, name string, archive io.Reader) (enplace.Plugin, error)
-	SyncPlugin(ctx context.Context, c enplace.Caller, id string, archive io.Reader) (enplace.Plugin, error)
-	Plugin(ctx context.Context, c enplace.Caller, id string) (enplace.Plugin, error)
+	SyncPlugin(ctx context.Context, c enplace.Caller, ref string, archive io.Reader) (enplace.Plugin, error)
+	Plugin(ctx context.Context, c enplace.Caller, ref string) (enplace.Plugin, error)
 	ListPlugins(ctx context.Context, c enplace.Caller, scope enplace.Scope, p enplace.Page) (enplace.List[enplace.Plugin], error)
-	DeletePlugin(ctx context.Context, c enplace.Caller, id string) error
+	DeletePlugin(ctx context.Context, c enplace.Caller, ref string) error
 
-	ListItems(ctx context.Context, c enplace.Caller, scope enplace.Scope) (enplace.List[enplace.ListedItem], error)
+	ListItems(ctx context.Context, c enplace.Caller, scope enplace.Scope, p enplace.Page) (enplace.List[enplace.ListedItem], error)
 	Item(ctx context.Context, c enplace.Caller, scope enplace.Scope, key string) (enplace.Item, error)
 	UpdateItem(ctx context.Context, c enplace.Caller, scope enplace.Scope, key string, in enplace.UpdateItem) (enplace.Item, error)
 	PutChoice(ctx context.Context, c enplace.Caller, scope enplace.Scope, key string, in enplace.PutChoice) error
@@ -49,7 +49,7 @@ type Toolchain interface {
 	Egress(ctx context.Context, c enplace.Caller, scope enplace.Scope) (*enplace.Egress, error)
 
 	PutSecret(ctx context.Context, c enplace.Caller, scope enplace.Scope, name string, in enplace.PutSecret) (enplace.Secret, error)
-	ListSecrets(ctx context.Context, c enplace.Caller, scope enplace.Scope) (enplace.List[enplace.Secret], error)
+	ListSecrets(ctx context.Context, c enplace.Caller, scope enplace.Scope, p enplace.Page) (enplace.List[enplace.Secret], error)
 	DeleteSecret(ctx context.Context, c enplace.Caller, scope enplace.Scope, name string) error
 
 	Refresh(ctx context.Context, c enplace.Caller, conversation string) (store.SetRecord, error)

@@ -55,6 +55,8 @@ type Plugins interface {
 	Plugin(ctx context.Context, id string) (enplace.Plugin, error)
 	// ListPlugins gives those of one scope, or all for "", newest first.
 	ListPlugins(ctx context.Context, scope enplace.Scope, p enplace.Page) (enplace.List[enplace.Plugin], error)
+	// PluginsNamed gives the ids of the plugins of a name, by their scopes.
+	PluginsNamed(ctx context.Context, name string) (map[enplace.Scope]string, error)
 	// SyncPlugin reads a plugin with its items, lets change edit it and say what its items are now, and writes both. Items that
 	// are left out are removed, with the choices about them. ErrExists as for CreatePlugin. ID, Scope and CreatedAt stay. Items
 	// that come back as they were, UpdatedAt included, are no change for DeclaredAt.
@@ -136,7 +138,8 @@ type Computers interface {
 	UpdateComputer(ctx context.Context, id string, change func(*ComputerRecord) error) (ComputerRecord, error)
 	// DeleteComputer removes one with its error log.
 	DeleteComputer(ctx context.Context, id string) error
-	// AppendComputerError adds an entry; the oldest beyond most are dropped. ErrNotFound when the computer is gone.
+	// AppendComputerError adds an entry, joined with an earlier one of the same error (ComputerError.Joined), which goes; the
+	// oldest beyond most are dropped. ErrNotFound when the computer is gone.
 	AppendComputerError(ctx context.Context, id string, e enplace.ComputerError, most int) error
 	// ListComputerErrors gives them newest first.
 	ListComputerErrors(ctx context.Context, id string, p enplace.Page) (enplace.List[enplace.ComputerError], error)

@@ -1,18 +1,27 @@
 package toolchain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"enplace"
 	"enplace/internal/access"
+	"enplace/internal/store"
 )
 
-// ListItems gives the items that a scope declares or inherits, with what becomes of each in a conversation that reads just this
-// scope and those above it. They come without their files, which may be large.
-func (s *Service) ListItems(ctx context.Context, c enplace.Caller, raw enplace.Scope) (enplace.List[enplace.ListedItem], error) {
+// ListItems gives the items that a scope declares or inherits, the organisation's first and by key within each scope, with what
+// becomes of each in a conversation that reads just this scope and those above it. They come without their files, which may be large.
+func (s *Service) ListItems(ctx context.Context, c enplace.Caller, raw enplace.Scope, p enplace.Page) (enplace.List[enplace.ListedItem], error) {
 	var l enplace.List[enplace.ListedItem]
+	var after struct {
+		scope enplace.Scope
+		key   string
+	}
+	if err := store.ParseCursor(p.Cursor, &after.scope, &after.key); err != nil {
+		return l, err
+	}
 	scope, err := enplace.ParseScope(string(raw))
 	if err != nil {
 		return l, err
@@ -32,8 +41,11 @@ func (s *Service) ListItems(ctx context.Context, c enplace.Caller, raw enplace.S
 		return l, fmt.Errorf("reading items: %w", err)
 	}
 	set := enplace.ResolveSet(enplace.SetInput{Chain: chain, Items: declared.Items, Choices: declared.Choices})
-	l.Items = []enplace.ListedItem{}
+	var items []enplace.ListedItem
 	for _, item := range declared.Items {
+		if p.Cursor != "" && cmp.Or(cmp.Compare(item.Scope.Depth(), after.scope.Depth()), cmp.Compare(item.Key, after.key)) <= 0 {
+			continue // a chain has one scope of each depth
+		}
 		listed := enplace.ListedItem{Item: item}
 		listed.InSet, listed.Reason = reasonFor(set, item, declared.Choices)
 		listed.Files = []enplace.ItemFile{}
@@ -42,9 +54,9 @@ func (s *Service) ListItems(ctx context.Context, c enplace.Caller, raw enplace.S
 				listed.Choice = choice.State
 			}
 		}
-		l.Items = append(l.Items, listed)
+		items = append(items, listed)
 	}
-	return l, nil
+	return store.PageOf(items, p, func(i enplace.ListedItem) string { return store.Cursor(i.Scope, i.Key) }), nil
 }
 
 // chainOf gives the chain of a conversation that reads a scope and those above it.

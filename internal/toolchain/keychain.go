@@ -100,9 +100,13 @@ func (s *Service) roomForSecret(ctx context.Context, scope enplace.Scope, name, 
 
 func sealedName(scope enplace.Scope, name string) string { return string(scope) + " " + name }
 
-// ListSecrets gives the names of a scope's values, and never a value.
-func (s *Service) ListSecrets(ctx context.Context, c enplace.Caller, raw enplace.Scope) (enplace.List[enplace.Secret], error) {
-	l := enplace.List[enplace.Secret]{Items: []enplace.Secret{}}
+// ListSecrets gives the names of a scope's values, in order, and never a value.
+func (s *Service) ListSecrets(ctx context.Context, c enplace.Caller, raw enplace.Scope, p enplace.Page) (enplace.List[enplace.Secret], error) {
+	var l enplace.List[enplace.Secret]
+	var after string
+	if err := store.ParseCursor(p.Cursor, &after); err != nil {
+		return l, err
+	}
 	scope, err := enplace.ParseScope(string(raw))
 	if err != nil {
 		return l, err
@@ -110,14 +114,20 @@ func (s *Service) ListSecrets(ctx context.Context, c enplace.Caller, raw enplace
 	if err := s.mayScope(c, access.Write, scope); err != nil {
 		return l, err
 	}
+	if scope, err = s.knownScope(ctx, scope); err != nil {
+		return l, err
+	}
 	all, err := s.cfg.Store.Secrets(ctx, []enplace.Scope{scope})
 	if err != nil {
 		return l, fmt.Errorf("reading the keychain: %w", err)
 	}
+	var secrets []enplace.Secret
 	for _, r := range all {
-		l.Items = append(l.Items, r.Secret)
+		if r.Name > after {
+			secrets = append(secrets, r.Secret)
+		}
 	}
-	return l, nil
+	return store.PageOf(secrets, p, func(v enplace.Secret) string { return store.Cursor(v.Name) }), nil
 }
 
 // DeleteSecret removes a value. Commands that run keep it until they end.

@@ -100,7 +100,7 @@ func (s *Service) attach(ctx context.Context, c enplace.Caller, p enplace.Plugin
 	err = s.cfg.Store.CreatePlugin(ctx, p, items)
 	if errors.Is(err, store.ErrExists) {
 		return enplace.Plugin{}, enplace.Conflictf("%s has a plugin %s, or an item of one of these keys: %s", p.Scope, p.Name, strings.Join(p.Items, ", ")).
-			WithFix("choose another name, or send the new content to the plugin that is there: enplace plugin sync")
+			WithFix("choose another name, or send the new content to the plugin that is there: enplace plugin sync %s/NAME", p.Scope)
 	}
 	if err != nil {
 		return enplace.Plugin{}, absent(err, "scope", string(p.Scope), "scope", "make its team or person first")
@@ -134,10 +134,10 @@ func refused(findings []enplace.Finding) error {
 	return e.WithFix("enplace plugin check DIR says what is wrong with the files, before they are sent")
 }
 
-// SyncPlugin reads a plugin's repository again, or takes the archive given for one that came as an archive. An item that the new
-// content breaks keeps its last good definition, and the findings say so.
-func (s *Service) SyncPlugin(ctx context.Context, c enplace.Caller, id string, archive io.Reader) (enplace.Plugin, error) {
-	p, err := s.plugin(ctx, c, access.Write, id)
+// SyncPlugin reads the repository of a plugin, named as for Plugin, again, or takes the archive given for one that came as an archive.
+// An item that the new content breaks keeps its last good definition, and the findings say so.
+func (s *Service) SyncPlugin(ctx context.Context, c enplace.Caller, ref string, archive io.Reader) (enplace.Plugin, error) {
+	p, err := s.plugin(ctx, c, access.Write, ref)
 	if err != nil {
 		return enplace.Plugin{}, err
 	}
@@ -145,11 +145,11 @@ func (s *Service) SyncPlugin(ctx context.Context, c enplace.Caller, id string, a
 	case archive != nil && p.Source.GitURL != "":
 		return enplace.Plugin{}, enplace.Invalidf("this plugin is synced from %s; send no archive", p.Source.GitURL)
 	case archive == nil && p.Source.GitURL == "":
-		return enplace.Plugin{}, enplace.Invalidf("this plugin came as a folder or an archive, which the server cannot read again; send it").WithFix("enplace plugin sync %s DIR", id)
+		return enplace.Plugin{}, enplace.Invalidf("this plugin came as a folder or an archive, which the server cannot read again; send it").WithFix("enplace plugin sync %s/%s DIR", p.Scope, p.Name)
 	case archive == nil:
 		return s.sync(ctx, c, p)
 	}
-	over, err := s.turn(ctx, id)
+	over, err := s.turn(ctx, p.ID)
 	if err != nil {
 		return enplace.Plugin{}, err
 	}
@@ -158,7 +158,7 @@ func (s *Service) SyncPlugin(ctx context.Context, c enplace.Caller, id string, a
 	if err != nil {
 		return enplace.Plugin{}, err
 	}
-	return s.store(ctx, c, id, got)
+	return s.store(ctx, c, p.ID, got)
 }
 
 // sync fetches a plugin. A source that cannot be read changes nothing but the record of it.
@@ -255,30 +255,21 @@ func (s *Service) syncAll(ctx context.Context, people bool) error {
 	return nil
 }
 
-// plugin gives a plugin that the caller may do an action to.
-func (s *Service) plugin(ctx context.Context, c enplace.Caller, a access.Action, id string) (enplace.Plugin, error) {
-	if !enplace.ValidID(enplace.PrefixPlugin, id) {
-		return enplace.Plugin{}, missing(store.ErrNotFound, "plugin", id)
-	}
-	p, err := s.cfg.Store.Plugin(ctx, id)
-	if err != nil {
-		return enplace.Plugin{}, missing(err, "plugin", id)
-	}
-	return p, access.Check(c, a, access.Thing{What: "plugin", ID: id, Owner: p.Scope.Person(), Shared: p.Scope.Person() == ""})
+// Plugin gives a plugin, by its id, its name where that is enough, or SCOPE/NAME.
+func (s *Service) Plugin(ctx context.Context, c enplace.Caller, ref string) (enplace.Plugin, error) {
+	return s.plugin(ctx, c, access.Read, ref)
 }
 
-// Plugin gives a plugin.
-func (s *Service) Plugin(ctx context.Context, c enplace.Caller, id string) (enplace.Plugin, error) {
-	return s.plugin(ctx, c, access.Read, id)
-}
-
-// ListPlugins gives the plugins of a scope, newest first.
+// ListPlugins gives the plugins of a scope, or for none all that the caller may see, newest first.
 func (s *Service) ListPlugins(ctx context.Context, c enplace.Caller, scope enplace.Scope, p enplace.Page) (enplace.List[enplace.Plugin], error) {
 	if scope == "" {
-		if err := mayOperate(c, "plugin", "list"); err != nil {
-			return enplace.List[enplace.Plugin]{}, enplace.Invalidf("name the scope; only an operator sees those of all").WithField("scope")
+		if err := mayRead(c, "plugin", "list", ""); err != nil {
+			return enplace.List[enplace.Plugin]{}, err
 		}
-		return s.cfg.Store.ListPlugins(ctx, "", p)
+		return store.Visible(p,
+			func(p enplace.Page) (enplace.List[enplace.Plugin], error) { return s.cfg.Store.ListPlugins(ctx, "", p) },
+			func(p enplace.Plugin) error { return mayPlugin(c, access.Read, p.Scope, p.ID) },
+			func(p enplace.Plugin) string { return store.Cursor(p.ID) })
 	}
 	scope, err := enplace.ParseScope(string(scope))
 	if err != nil {
@@ -287,15 +278,23 @@ func (s *Service) ListPlugins(ctx context.Context, c enplace.Caller, scope enpla
 	if err := s.mayScope(c, access.Read, scope); err != nil {
 		return enplace.List[enplace.Plugin]{}, err
 	}
+	if scope, err = s.knownScope(ctx, scope); err != nil {
+		return enplace.List[enplace.Plugin]{}, err
+	}
 	return s.cfg.Store.ListPlugins(ctx, scope, p)
 }
 
-// DeletePlugin removes a plugin with its items. What they installed stays on computers.
-func (s *Service) DeletePlugin(ctx context.Context, c enplace.Caller, id string) error {
-	if _, err := s.plugin(ctx, c, access.Write, id); err != nil {
+// DeletePlugin removes a plugin, named as for Plugin, with its items. What they installed stays on computers.
+func (s *Service) DeletePlugin(ctx context.Context, c enplace.Caller, ref string) error {
+	p, err := s.plugin(ctx, c, access.Write, ref)
+	if err != nil {
 		return err
 	}
-	return s.removed(ctx, c, missing(s.cfg.Store.DeletePlugin(ctx, id), "plugin", id), "plugin.delete", id)
+	err = missing(s.cfg.Store.DeletePlugin(ctx, p.ID), "plugin", ref)
+	if err == nil {
+		s.cfg.Audit.Record(ctx, c, "plugin.delete", p.ID, map[string]any{"scope": p.Scope, "name": p.Name})
+	}
+	return err
 }
 
 // received is what came from a plugin's source.

@@ -39,7 +39,7 @@ func TestToolchain(t *testing.T) {
 	h := toolchaintest.New(t)
 	for name, test := range map[string]func(house){
 		"Access": testAccess, "Sync": testSync, "Keys": testKeys, "Choices": testChoices, "Conversations": testConversations,
-		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit,
+		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit, "Lists": testLists, "Names": testNames,
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer h.In(t)()
@@ -116,6 +116,12 @@ func testAccess(h house) {
 		{"sync ann's plugin", "yy...", func(c enplace.Caller) error { return sees(s.SyncPlugin(ctx, c, own.ID, item("a-own").Archive())) }},
 		{"see the organisation's plugin", "yyy..", func(c enplace.Caller) error { return sees(s.Plugin(ctx, c, org.ID)) }},
 		{"see ann's plugin", "yy...", func(c enplace.Caller) error { return sees(s.Plugin(ctx, c, own.ID)) }},
+		{"see it by its name", "yy...", func(c enplace.Caller) error { return sees(s.Plugin(ctx, c, "a-own")) }},
+		{"sync it by its name", "yy...", func(c enplace.Caller) error {
+			return sees(s.SyncPlugin(ctx, c, "person:a-ann/a-own", item("a-own").Archive()))
+		}},
+		{"sync the organisation's by its name", "yff..", func(c enplace.Caller) error { return sees(s.SyncPlugin(ctx, c, "a-org", item("a-org").Archive())) }},
+		{"list the plugins that are theirs to see", "yyy..", func(c enplace.Caller) error { return sees(s.ListPlugins(ctx, c, "", enplace.Page{})) }},
 		{"list ann's plugins", "yy...", func(c enplace.Caller) error { return sees(s.ListPlugins(ctx, c, "person:a-ann", enplace.Page{})) }},
 		{"attach one to ann", "yy...", func(c enplace.Caller) error {
 			p, err := s.CreatePluginArchive(ctx, c, "person:a-ann", "a-more", item("a-more").Archive())
@@ -124,7 +130,7 @@ func testAccess(h house) {
 			}
 			return err
 		}},
-		{"list ann's items", "yy...", func(c enplace.Caller) error { return sees(s.ListItems(ctx, c, "person:a-ann")) }},
+		{"list ann's items", "yy...", func(c enplace.Caller) error { return sees(s.ListItems(ctx, c, "person:a-ann", enplace.Page{})) }},
 		{"see an item of the organisation", "yyy..", func(c enplace.Caller) error { return sees(s.Item(ctx, c, "organisation", "a-org")) }},
 		{"change an item of the organisation", "yff..", func(c enplace.Caller) error {
 			return sees(s.UpdateItem(ctx, c, "organisation", "a-org", enplace.UpdateItem{Enabled: &on}))
@@ -143,7 +149,7 @@ func testAccess(h house) {
 		{"put a secret of ann's", "yy...", func(c enplace.Caller) error {
 			return sees(s.PutSecret(ctx, c, "person:a-ann", "A_TOKEN", enplace.PutSecret{Value: "secret-of-ann"}))
 		}},
-		{"list the organisation's secrets", "yff..", func(c enplace.Caller) error { return sees(s.ListSecrets(ctx, c, "organisation")) }},
+		{"list the organisation's secrets", "yff..", func(c enplace.Caller) error { return sees(s.ListSecrets(ctx, c, "organisation", enplace.Page{})) }},
 		{"refresh ann's set", "yy..f", func(c enplace.Caller) error { return sees(s.Refresh(ctx, c, ann)) }},
 		{"see a set", "yyy..", func(c enplace.Caller) error { return sees(s.Set(ctx, c, hash)) }},
 		{"retry a bundle", "yyy..", func(c enplace.Caller) error { return sees(s.RetryBundle(ctx, c, hash)) }},
@@ -277,7 +283,7 @@ func testChoices(h house) {
 	want(in, "team:c-web/c-c")
 	choose("person:c-ann", "c-a", enplace.ChoiceAdded)
 	want(with, "organisation/c-a organisation/c-b team:c-web/c-c")
-	l, err := s.ListItems(ctx, toolchaintest.Person("c-ann"), "person:c-ann")
+	l, err := s.ListItems(ctx, toolchaintest.Person("c-ann"), "person:c-ann", enplace.Page{})
 	check(h.t, err)
 	if len(l.Items) != 3 || l.Items[1].Choice != enplace.ChoiceAdded || !l.Items[1].InSet {
 		h.t.Errorf("%+v", l.Items)
@@ -376,7 +382,7 @@ func testKeychain(h house) {
 	if !slices.Equal(env, []string{"TOKEN=" + now}) {
 		h.t.Errorf("variables %q", env)
 	}
-	l, err := h.Toolchain.ListSecrets(ctx, toolchaintest.Person("y-ann"), "person:y-ann")
+	l, err := h.Toolchain.ListSecrets(ctx, toolchaintest.Person("y-ann"), "person:y-ann", enplace.Page{})
 	check(h.t, err)
 	if len(l.Items) != 1 || l.Items[0].Name != "TOKEN" || l.Items[0].CreatedBy != "operator" {
 		h.t.Errorf("%+v", l.Items)

@@ -64,6 +64,19 @@ func (s *Store) ListPlugins(ctx context.Context, scope enplace.Scope, p enplace.
 	return store.PageOf(items, p, func(p enplace.Plugin) string { return store.Cursor(p.ID) }), nil
 }
 
+// PluginsNamed gives the ids of the plugins of a name, by their scopes.
+func (s *Store) PluginsNamed(ctx context.Context, name string) (map[enplace.Scope]string, error) {
+	rows, err := s.read.PluginsNamed(ctx, name)
+	if err != nil {
+		return nil, translate(err)
+	}
+	ids := make(map[enplace.Scope]string, len(rows))
+	for _, r := range rows {
+		ids[enplace.Scope(r.Scope)] = r.ID
+	}
+	return ids, nil
+}
+
 // SyncPlugin reads a plugin with its items, lets change edit it and say what its items are now, and writes both.
 func (s *Store) SyncPlugin(ctx context.Context, id string, change func(*enplace.Plugin, []enplace.Item) ([]enplace.Item, error)) (out enplace.Plugin, err error) {
 	err = s.change(ctx, func(q *db.Queries) error {

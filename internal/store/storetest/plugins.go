@@ -91,8 +91,15 @@ func plugins(t *testing.T, s store.Store) {
 			return s.ListPlugins(ctx, scope, page)
 		})
 	}
+	named := func(name string) map[enplace.Scope]string {
+		t.Helper()
+		return must[map[enplace.Scope]string](t)(s.PluginsNamed(ctx, name))
+	}
+	same(t, "those called tools", named("tools"), map[enplace.Scope]string{enplace.Organisation: "plug_1", "team:web": "plug_3"})
+	same(t, "those of no such name", named("none"), map[enplace.Scope]string{})
 	check(t, s.DeletePlugin(ctx, "plug_1"))
 	want(t, s.DeletePlugin(ctx, "plug_1"), store.ErrNotFound)
+	same(t, "without it", named("tools"), map[enplace.Scope]string{"team:web": "plug_3"})
 	_, err = s.Item(ctx, enplace.Organisation, "jq")
 	want(t, err, store.ErrNotFound)
 	_ = must[enplace.Item](t)(s.Item(ctx, "team:web", "jq"))
@@ -142,6 +149,7 @@ func pluginsSync(t *testing.T, s store.Store) {
 	p.CreatedAt, p.SyncedAt, p.TriedAt = kept(at(1)), kept(at(2)), kept(at(3))
 	same(t, "the answer", got, p)
 	same(t, "as stored", must[enplace.Plugin](t)(s.Plugin(ctx, "plug_1")), p)
+	same(t, "by its new name", must[map[enplace.Scope]string](t)(s.PluginsNamed(ctx, "renamed")), map[enplace.Scope]string{enplace.Organisation: "plug_1"})
 	a := before.Items[0]
 	a.Description, a.Mode, a.UpdatedAt = "changed", enplace.ItemAvailable, kept(at(2))
 	same(t, "the items", must[store.Declared](t)(s.Declared(ctx, nil)).Items,

@@ -318,6 +318,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.peopleOfStmt, err = db.PrepareContext(ctx, peopleOf); err != nil {
 		return nil, fmt.Errorf("error preparing query PeopleOf: %w", err)
 	}
+	if q.pluginsNamedStmt, err = db.PrepareContext(ctx, pluginsNamed); err != nil {
+		return nil, fmt.Errorf("error preparing query PluginsNamed: %w", err)
+	}
 	if q.policiesBetweenStmt, err = db.PrepareContext(ctx, policiesBetween); err != nil {
 		return nil, fmt.Errorf("error preparing query PoliciesBetween: %w", err)
 	}
@@ -924,6 +927,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing peopleOfStmt: %w", cerr)
 		}
 	}
+	if q.pluginsNamedStmt != nil {
+		if cerr := q.pluginsNamedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing pluginsNamedStmt: %w", cerr)
+		}
+	}
 	if q.policiesBetweenStmt != nil {
 		if cerr := q.policiesBetweenStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing policiesBetweenStmt: %w", cerr)
@@ -1246,6 +1254,7 @@ type Queries struct {
 	nextVersionStmt         *sql.Stmt
 	offerItemStmt           *sql.Stmt
 	peopleOfStmt            *sql.Stmt
+	pluginsNamedStmt        *sql.Stmt
 	policiesBetweenStmt     *sql.Stmt
 	pruneStepsStmt          *sql.Stmt
 	putChoiceStmt           *sql.Stmt
@@ -1387,6 +1396,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		nextVersionStmt:         q.nextVersionStmt,
 		offerItemStmt:           q.offerItemStmt,
 		peopleOfStmt:            q.peopleOfStmt,
+		pluginsNamedStmt:        q.pluginsNamedStmt,
 		policiesBetweenStmt:     q.policiesBetweenStmt,
 		pruneStepsStmt:          q.pruneStepsStmt,
 		putChoiceStmt:           q.putChoiceStmt,

@@ -389,6 +389,38 @@ func (q *Queries) OfferItem(ctx context.Context, arg OfferItemParams) error {
 	return err
 }
 
+const pluginsNamed = `-- name: PluginsNamed :many
+SELECT id, scope FROM plugins WHERE name = $1
+`
+
+type PluginsNamedRow struct {
+	ID    string
+	Scope string
+}
+
+func (q *Queries) PluginsNamed(ctx context.Context, name string) ([]PluginsNamedRow, error) {
+	rows, err := q.query(ctx, q.pluginsNamedStmt, pluginsNamed, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PluginsNamedRow
+	for rows.Next() {
+		var i PluginsNamedRow
+		if err := rows.Scan(&i.ID, &i.Scope); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const policiesBetween = `-- name: PoliciesBetween :many
 SELECT scope, egress FROM policies WHERE scope >= $1 AND scope <= $2 ORDER BY scope
 `

@@ -9,6 +9,9 @@ SELECT record FROM plugins
 WHERE (CAST(sqlc.arg(scope) AS TEXT) = '' OR scope = sqlc.arg(scope)) AND id < sqlc.arg(before)
 ORDER BY id DESC LIMIT sqlc.arg(count);
 
+-- name: PluginsNamed :many
+SELECT id, scope FROM plugins WHERE name = $1;
+
 -- name: UpdatePlugin :exec
 UPDATE plugins SET name = $2, record = $3 WHERE id = $1;
 
