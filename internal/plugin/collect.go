@@ -41,8 +41,8 @@ func (i *item) folderAt(dir string) error {
 		if name == enplace.ItemFileName || i.skipped(name, e) {
 			continue
 		}
-		if err := enplace.CheckPath(name); err != nil {
-			i.errorf(name, 0, "%s; rename it", messageOf(err))
+		if why := badName(name); why != "" {
+			i.errorf(name, 0, "%s; rename it", why)
 			continue
 		}
 		if err := i.entry(name, e); err != nil {
@@ -52,10 +52,24 @@ func (i *item) folderAt(dir string) error {
 	return nil
 }
 
+// badName says why a file cannot have a path, or "".
+func badName(name string) string {
+	switch err := enplace.CheckPath(name); {
+	case err != nil:
+		return messageOf(err)
+	case enplace.Shown(name, len(name)) != name:
+		return "the path holds a character that cannot be shown, or that turns the direction of reading"
+	}
+	return ""
+}
+
 // skipped reports whether an entry is one that no import brings, so that a check says what an import does.
 func (i *item) skipped(name string, e fs.DirEntry) bool {
 	switch base := e.Name(); {
-	case base == ".git" || base == ".DS_Store" || base == "__MACOSX" || strings.HasPrefix(base, "._"):
+	case base == ".git":
+		i.find(enplace.FindingWarning, path.Dir(name), 0, "this is a repository of its own, such as a submodule, of which an import from git brings nothing; put its files into the plugin's repository")
+		return true
+	case base == ".DS_Store" || base == "__MACOSX" || strings.HasPrefix(base, "._"):
 		return true
 	case slices.Contains(enplace.NeverImported, base):
 		i.find(enplace.FindingWarning, name, 0, "%s is never part of an item, and was left out; install what is in it by %s or %s", base, enplace.ItemMiseName, enplace.ItemScriptName)
@@ -76,8 +90,8 @@ func (i *item) entry(name string, e fs.DirEntry) error {
 		i.stop(name, "the item has more than %d files; download in %s what is not written by hand", enplace.MaxItemFiles, enplace.ItemScriptName)
 		return nil
 	}
-	if base := strings.ToLower(e.Name()); base == ".env" || strings.HasPrefix(base, ".env.") {
-		i.errorf(name, 0, "%s files hold logins, and everybody who reads the scope can read an item; put secrets into the keychain and plain values below [env] of %s, and delete the file", enplace.Shown(e.Name(), 80), enplace.ItemMiseName)
+	if base := strings.ToLower(e.Name()); strings.HasSuffix(base, ".env") || strings.HasPrefix(base, ".env.") {
+		i.errorf(name, 0, "a .env file holds logins, and everybody who reads the scope can read an item; put secrets into the keychain and plain values below [env] of %s, and delete the file", enplace.ItemMiseName)
 		return nil
 	}
 	switch {

@@ -85,12 +85,16 @@ func (d *description) set(key string, line int, value json.RawMessage) string {
 		switch {
 		case !ok:
 			return `"description" must be text in quotes`
-		case strings.TrimSpace(s) == "":
+		case !strings.ContainsFunc(s, visible):
 			return `"description" is empty; say what the item is for`
 		case utf8.RuneCountInString(s) > enplace.MaxDescriptionLength:
 			return fmt.Sprintf(`"description" has %d characters; %d are the limit`, utf8.RuneCountInString(s), enplace.MaxDescriptionLength)
-		case strings.ContainsFunc(s, unicode.IsControl):
+		case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
 			return `"description" holds a line end or a control character; write it as one line`
+		case strings.ContainsFunc(s, func(r rune) bool {
+			return unicode.Is(unicode.Bidi_Control, r) && !strings.ContainsRune("\u061c\u200e\u200f", r)
+		}):
+			return `"description" holds a character that turns the direction of reading of what follows; take it out`
 		}
 		d.description = strings.TrimSpace(s)
 	default:
@@ -100,6 +104,16 @@ func (d *description) set(key string, line int, value json.RawMessage) string {
 		return fmt.Sprintf("the field %q is not known; there are name and description, and tools go into %s", enplace.Shown(key, 80), enplace.ItemMiseName)
 	}
 	return ""
+}
+
+// visible reports whether a character shows: spaces and joiners alone are no description.
+func visible(r rune) bool { return !unicode.IsSpace(r) && !unicode.Is(unicode.Cf, r) }
+
+// KeyLine gives the line of environment.json that gives a definition its key; 0 where the folder's name does.
+func KeyLine(d enplace.Definition) int {
+	content, _ := d.File(enplace.ItemFileName)
+	said, _ := readDescription(content)
+	return said.nameLine
 }
 
 func stringOf(value json.RawMessage) (string, bool) {

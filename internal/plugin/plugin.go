@@ -20,6 +20,7 @@ import (
 type Result struct {
 	Name        string               // as plugin.json says; "" where it does not
 	Definitions []enplace.Definition // of the items without an error, by key
+	Broken      map[string]string    // keys of the items with one, by folder; of those alone that say theirs
 	Findings    []enplace.Finding    // by item, file and line; those of the plugin itself first
 }
 
@@ -111,6 +112,9 @@ func (r *reader) folders() ([]string, error) {
 		file := path.Join(enplace.ItemsFolder, e.Name())
 		switch {
 		case slices.Contains(enplace.NeverImported, e.Name()):
+			if _, err := fs.Lstat(r.fsys, path.Join(file, enplace.ItemFileName)); err == nil {
+				r.find(enplace.FindingError, e.Name(), path.Join(file, enplace.ItemFileName), 0, "no import brings a folder called %s, so this is no item of a plugin; rename the folder", e.Name())
+			}
 		case e.IsDir():
 			names = append(names, e.Name())
 		case e.Type()&fs.ModeSymlink != 0:
@@ -165,10 +169,13 @@ func (r *reader) duplicates(items []*item) {
 }
 
 func (r *reader) result(items []*item) Result {
-	res := Result{Name: r.name, Findings: r.findings}
+	res := Result{Name: r.name, Findings: r.findings, Broken: map[string]string{}}
 	for _, i := range items {
-		if !i.broken {
+		switch {
+		case !i.broken:
 			res.Definitions = append(res.Definitions, i.def)
+		case i.def.Key != "":
+			res.Broken[i.folder] = i.def.Key
 		}
 	}
 	slices.SortFunc(res.Definitions, func(a, b enplace.Definition) int { return cmp.Compare(a.Key, b.Key) })

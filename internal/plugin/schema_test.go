@@ -23,7 +23,8 @@ var documents = []string{
 	`{"name": "", "description": "x"}`, `{"name": null, "description": "x"}`, `{"name": 1, "description": "x"}`, `{"name": "a\n", "description": "x"}`, `{"name": "ä", "description": "x"}`,
 	`{"name": "` + strings.Repeat("a", 63) + `", "description": "x"}`, `{"name": "` + strings.Repeat("a", 64) + `", "description": "x"}`,
 	`{"description": ""}`, `{"description": " "}`, `{"description": "\t"}`, `{"description": "a\nb"}`, `{"description": "a\u0085b"}`, `{"description": "a\u007f"}`, `{"description": null}`, `{"description": ["x"]}`, `{"description": {"a": 1}}`, `{"description": true}`,
-	`{"description": "` + strings.Repeat("ü", 400) + `"}`, `{"description": "` + strings.Repeat("ü", 401) + `"}`, `{"description": "😀"}`,
+	`{"description": "` + strings.Repeat("ü", 400) + `"}`, `{"description": "` + strings.Repeat("ü", 401) + `"}`, `{"description": "😀"}`, `{"description": "👩‍💻"}`,
+	`{"description": "\u200b\u2060"}`, `{"description": "a\u2028b"}`, `{"description": "a\u202eb"}`, `{"description": "a\u2066b"}`, `{"description": "a\u200fb"}`, `{"description": "\u00a0"}`,
 	`{"description": "x", "tools": {}}`, `{"description": "x", "$schema": "x"}`, `{"Description": "x"}`, `{"description": "x", "": 1}`,
 }
 

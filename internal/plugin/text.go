@@ -25,6 +25,9 @@ func normalise(b []byte) text {
 	if looksUTF16(b) {
 		return text{problem: "this is UTF-16; " + save}
 	}
+	if len(b) < 1024 && bytes.HasPrefix(b, []byte("version https://git-lfs.github.com/spec/")) {
+		return text{problem: "this is a pointer to a file of Git LFS, which is not fetched; commit the file itself, or download it in setup.sh", line: 1}
+	}
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		return text{problem: "this is binary (there is a NUL byte); an item is text, so download in setup.sh what is not", line: lineAt(b, i)}
 	}
