@@ -72,7 +72,7 @@ func assemble(ctx context.Context, data string, o serveOptions, log *slog.Logger
 	starting := error(enplace.Errorf(enplace.KindUnavailable, "the server is starting"))
 	a.state.Store(&starting)
 
-	st, err := sqlite.Open(ctx, filepath.Join(data, "enplace.db"))
+	st, err := sqlite.Open(ctx, filepath.Join(data, databaseFile))
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +91,8 @@ func assemble(ctx context.Context, data string, o serveOptions, log *slog.Logger
 	if a.base, err = o.base.builder(data, images, log); err != nil {
 		return nil, err
 	}
-	last, err := st.ListAudit(ctx, "", enplace.Page{Limit: 1})
-	if err != nil {
-		return nil, fmt.Errorf("reading the last record of the audit: %w", err)
-	}
-	for _, e := range last.Items {
-		enplace.IDsAfter(e.ID) // every thing that has an id has a record that is later
+	if err := laterIDs(ctx, st); err != nil {
+		return nil, err
 	}
 	trail := audit.New(st, log, a.clock.Now)
 	a.keys = access.NewKeys(st, st, a.clock.Now, trail)
@@ -112,6 +108,18 @@ func assemble(ctx context.Context, data string, o serveOptions, log *slog.Logger
 		return nil, err
 	}
 	return a, a.capabilities(o, blobs, images, proxy, trail)
+}
+
+// laterIDs has the ids of this process sort after those of earlier ones.
+func laterIDs(ctx context.Context, trail store.Audit) error {
+	last, err := trail.ListAudit(ctx, "", enplace.Page{Limit: 1})
+	if err != nil {
+		return fmt.Errorf("reading the last record of the audit: %w", err)
+	}
+	for _, e := range last.Items {
+		enplace.IDsAfter(e.ID) // every thing that has an id has a record that is later
+	}
+	return nil
 }
 
 // proxy makes the one way out of sandboxes.

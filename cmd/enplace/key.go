@@ -18,7 +18,7 @@ func newKey(c *cli) *cobra.Command {
 tasks) or an agent (commands and files of one task, or commands of one conversation). Its secret is shown once, when it is made.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newKeyCreate(c), newKeyList(c), newKeyRevoke(c), newKeyWhoami(c))
+	cmd.AddCommand(newKeyCreate(c), newKeyList(c), newKeyRevoke(c), newKeyRecover(c), newKeyWhoami(c))
 	return cmd
 }
 

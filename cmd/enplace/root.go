@@ -231,9 +231,10 @@ func (c *cli) client() (*client.Client, error) {
 }
 
 const (
-	defaultData = "/var/lib/enplace"
-	keyFile     = "operator.key"
-	addressFile = "address"
+	defaultData  = "/var/lib/enplace"
+	databaseFile = "enplace.db"
+	keyFile      = "operator.key"
+	addressFile  = "address"
 )
 
 // readLocal finds the address and the operator's key of a server by its data directory.

@@ -69,10 +69,11 @@ func (k *Keys) Create(ctx context.Context, c enplace.Caller, in enplace.CreateKe
 	if err := k.checkSubject(ctx, in); err != nil {
 		return enplace.Key{}, err
 	}
-	return k.add(ctx, c, in, newSecret())
+	return k.add(ctx, c, "key.create", in, newSecret())
 }
 
-func (k *Keys) add(ctx context.Context, c enplace.Caller, in enplace.CreateKey, secret string) (enplace.Key, error) {
+// add keeps a key, and records that it was made by that action.
+func (k *Keys) add(ctx context.Context, c enplace.Caller, action string, in enplace.CreateKey, secret string) (enplace.Key, error) {
 	now := k.now().UTC()
 	key := enplace.Key{
 		ID: enplace.NewID(enplace.PrefixKey, now), Name: in.Name, Kind: in.Kind, Subject: in.Subject,
@@ -81,7 +82,7 @@ func (k *Keys) add(ctx context.Context, c enplace.Caller, in enplace.CreateKey, 
 	if err := k.store.CreateKey(ctx, key, hashOf(secret)); err != nil {
 		return enplace.Key{}, fmt.Errorf("keeping a new key: %w", err)
 	}
-	k.audit.Record(ctx, c, "key.create", key.ID, map[string]any{"name": key.Name, "kind": key.Kind, "subject": key.Subject})
+	k.audit.Record(ctx, c, action, key.ID, map[string]any{"name": key.Name, "kind": key.Kind, "subject": key.Subject})
 	key.Secret = secret
 	return key, nil
 }
@@ -252,17 +253,26 @@ func (k *Keys) Bootstrap(ctx context.Context, save func(secret string) error) (m
 			return false, nil
 		}
 	}
+	_, err = k.saved(ctx, "key.create", "made at the server's start", save)
+	return err == nil, err
+}
+
+// Recover makes an operator key whatever others are in force, and is asked by nobody's key: it is for whoever has the server's
+// data in hand. save gets the secret before the key counts.
+func (k *Keys) Recover(ctx context.Context, save func(secret string) error) (enplace.Key, error) {
+	return k.saved(ctx, "key.recover", "recovered on the server's machine", save)
+}
+
+func (k *Keys) saved(ctx context.Context, action, name string, save func(secret string) error) (enplace.Key, error) {
 	secret := newSecret()
 	if err := save(secret); err != nil {
-		return false, fmt.Errorf("saving the operator key: %w", err)
+		return enplace.Key{}, fmt.Errorf("saving the operator key: %w", err)
 	}
-	in := enplace.CreateKey{Name: "made at the server's start", Kind: enplace.KeyOperator}
-	_, err = k.add(ctx, enplace.Caller{Kind: enplace.KeyOperator}, in, secret)
-	return err == nil, err
+	return k.add(ctx, enplace.Caller{Kind: enplace.KeyOperator}, action, enplace.CreateKey{Name: name, Kind: enplace.KeyOperator}, secret)
 }
 
 func unauthenticated(format string, args ...any) error {
 	return enplace.Errorf(enplace.KindUnauthenticated, format, args...).WithField("Authorization").
 		WithFix("set ENPLACE_KEY to a key of this server, whole: enp_ and %d letters and digits", secretLength).
-		WithFix("operators find one in operator.key of the server's data directory, and make others with it")
+		WithFix("operators find one in operator.key of the server's data directory, and make others with it; enplace key recover writes another")
 }

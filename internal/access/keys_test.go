@@ -359,3 +359,34 @@ func TestBootstrap(t *testing.T) {
 		t.Errorf("%d keys, %v", len(list.Items), err)
 	}
 }
+
+// A recovered key is one more: it needs no other, takes none away, and is on record as what it is.
+func TestRecover(t *testing.T) {
+	t.Parallel()
+	k, st, _ := newKeys(t)
+	full := errors.New("disk full")
+	if key, err := k.Recover(t.Context(), func(string) error { return full }); !errors.Is(err, full) {
+		t.Errorf("a secret that was not saved: %+v, %v", key, err)
+	}
+	var secrets []string
+	save := func(s string) error {
+		secrets = append(secrets, s)
+		return nil
+	}
+	if _, err := k.Bootstrap(t.Context(), save); err != nil {
+		t.Fatal(err)
+	}
+	key, err := k.Recover(t.Context(), save)
+	if err != nil || key.Kind != enplace.KeyOperator || key.Secret != secrets[1] {
+		t.Fatalf("%+v, %v", key, err)
+	}
+	for _, secret := range secrets {
+		if c, err := k.Authenticate(t.Context(), secret); err != nil || c.Kind != enplace.KeyOperator {
+			t.Errorf("%+v, %v", c, err)
+		}
+	}
+	l, err := st.ListAudit(t.Context(), key.ID, enplace.Page{})
+	if err != nil || len(l.Items) != 1 || l.Items[0].Action != "key.recover" || l.Items[0].Actor != "operator" {
+		t.Errorf("%+v, %v", l, err)
+	}
+}

@@ -31,11 +31,25 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open opens the database file at path, made with mode 0600 when there is none, and migrates it. No other process may have
-// it open for writing: the caller holds the lock on the data directory.
-func Open(ctx context.Context, path string) (_ *Store, err error) {
+// it open so: the caller holds the lock on the data directory.
+func Open(ctx context.Context, path string) (*Store, error) {
 	if err := create(path); err != nil {
 		return nil, fmt.Errorf("creating the database: %w", err)
 	}
+	return open(ctx, path, migrate)
+}
+
+// OpenBeside opens a database that is there, also while a server has it open: for a change that needs no server and that no server
+// holds in memory. SQLite has such writers wait for each other. A database of another schema is refused and not migrated: the
+// server may be of another version.
+func OpenBeside(ctx context.Context, path string) (*Store, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	return open(ctx, path, current)
+}
+
+func open(ctx context.Context, path string, prepare func(context.Context, *sql.DB) error) (_ *Store, err error) {
 	s := &Store{}
 	defer func() {
 		if err != nil {
@@ -48,7 +62,7 @@ func Open(ctx context.Context, path string) (_ *Store, err error) {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
 	s.writer.SetMaxOpenConns(1)
-	if err := migrate(ctx, s.writer); err != nil {
+	if err := prepare(ctx, s.writer); err != nil {
 		return nil, translate(err)
 	}
 	s.readers, err = sql.Open("sqlite", dsn(path, "deferred", "query_only(1)"))

@@ -4,9 +4,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,6 +110,64 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	if _, err := sqlite.Open(t.Context(), path); enplace.KindOf(err) != enplace.KindUnavailable {
 		t.Errorf("opening a database of a newer program gave %v", err)
+	}
+	if _, err := sqlite.OpenBeside(t.Context(), path); enplace.KindOf(err) != enplace.KindUnavailable {
+		t.Errorf("opening it beside a server gave %v", err)
+	}
+}
+
+// Beside a server that has the database open another process writes, and makes and migrates nothing.
+func TestOpenBeside(t *testing.T) {
+	t.Parallel()
+	ctx, path := t.Context(), filepath.Join(t.TempDir(), "enplace.db")
+	if _, err := sqlite.OpenBeside(ctx, path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("where there is no database: %v", err)
+	}
+	old, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, old, os.DirFS("migrations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.UpTo(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.OpenBeside(ctx, path); enplace.KindOf(err) != enplace.KindUnavailable {
+		t.Errorf("a database of an older program: %v", err)
+	}
+	if v, err := p.GetDBVersion(ctx); v != 2 || err != nil {
+		t.Errorf("it was migrated to %d, %v", v, err)
+	}
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server := open(t, path)
+	beside, err := sqlite.OpenBeside(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i, s := range []*sqlite.Store{server, beside} {
+		wg.Go(func() {
+			for n := range 50 {
+				if err := s.PutSetting(ctx, fmt.Sprint(i, " ", n), "value"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := beside.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		for n := range 50 {
+			if v, err := server.Setting(ctx, fmt.Sprint(i, " ", n)); v != "value" || err != nil {
+				t.Errorf("setting %d %d is %q, %v", i, n, v, err)
+			}
+		}
 	}
 }
 
