@@ -3,7 +3,10 @@ package mise
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"enplace"
@@ -106,16 +109,45 @@ func (c *checker) top(key string, v any) {
 func (c *checker) checkMinVersion(v any) {
 	switch v := v.(type) {
 	case string:
-		return
+		c.checkNewest("min_version", v, true)
 	case map[string]any:
 		for _, key := range c.keysOf(v, "min_version") {
-			if _, ok := v[key].(string); !ok || key != "hard" && key != "soft" {
-				c.errorf(pathOf("min_version", key), `min_version is a version in quotes, or { hard = "…", soft = "…" }`)
+			at := pathOf("min_version", key)
+			if version, ok := v[key].(string); !ok || key != "hard" && key != "soft" {
+				c.errorf(at, `min_version is a version in quotes, or { hard = "…", soft = "…" }`)
+			} else {
+				c.checkNewest(at, version, key == "hard")
 			}
 		}
 	default:
 		c.errorf("min_version", `min_version is a version in quotes, or { hard = "…", soft = "…" }`)
 	}
+}
+
+var miseVersion = regexp.MustCompile(`^v?[0-9]+(\.[0-9]+)*([-+][0-9A-Za-z.-]*[0-9A-Za-z])?$`)
+
+// checkNewest refuses what is no version, and one that mise would refuse the whole file for.
+func (c *checker) checkNewest(at, version string, hard bool) {
+	switch {
+	case !miseVersion.MatchString(version):
+		c.errorf(at, "min_version %q is no version of mise; write one such as %q, or take it out", enplace.Shown(version, 80), Pinned)
+	case hard && slices.Compare(numbers(version), numbers(Pinned)) > 0:
+		c.errorf(at, "min_version %s is newer than the mise of computers, %s, which would refuse the file; ask for an older one, or take it out", enplace.Shown(version, 80), Pinned)
+	}
+}
+
+// numbers gives those of a version, in front of what is behind a hyphen or a plus.
+func numbers(version string) []int {
+	plain := strings.FieldsFunc(strings.TrimPrefix(version, "v"), func(r rune) bool { return r == '-' || r == '+' })[0]
+	var all []int
+	for part := range strings.SplitSeq(plain, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil { // too large for an int
+			n = math.MaxInt
+		}
+		all = append(all, n)
+	}
+	return all
 }
 
 // template reports whether mise would evaluate something in a text before it uses it.

@@ -88,8 +88,13 @@ func (c *checker) checkPaths(at string, v any) {
 func (c *checker) variable(at, name string, v any) {
 	if table, ok := v.(map[string]any); ok {
 		for _, key := range c.keysOf(table, strings.Split(at, "\x00")...) {
-			if key == "value" || key == "redact" || key == "tools" {
+			_, isFlag := table[key].(bool)
+			switch {
+			case key == "value", isFlag && (key == "redact" || key == "tools"):
 				continue
+			case key == "redact" || key == "tools":
+				c.errorf(pathOf(at, key), "the %s of %s must be true or false", key, name)
+				return
 			}
 			c.errorf(pathOf(at, key), "%s: an item gives a value and nothing else; write %s = \"…\". What a person has to give belongs in the keychain", name, name)
 			return

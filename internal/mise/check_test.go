@@ -51,11 +51,17 @@ var checked = []string{
 	"[tools]\nnode = { version = \"24\", postinstall = \"corepack enable\" }\n\"http:x\" = { version = \"1\", url = \"https://example.org/{{ exec(command='id') }}\", install_env = { A = \"{{ env.HOME }}\" } }\n",
 	"[tools]\n\"npm:" + strings.Repeat("a", 300) + "\" = \"1\"\nnode = \"" + strings.Repeat("1", 201) + "\"\n",
 
+	"[tools]\nnode = \"..\"\ngo = \"1/../2\"\nrust = \"prefix:..\"\nzig = \"$x\"\nruby = \"a\\\\b\"\njava = \"ref:-x\"\ndeno = \"sub-x:latest\"\nbun = { ref = \"a..b\" }\npython = \"rel/3.13\"\n",
+	"[tools]\n\"npm:../x\" = \"1\"\n\"npm:file:/x\" = \"1\"\n\"cargo:/x\" = \"1\"\n\"pipx:git+file:///x\" = \"1\"\n\"go:./x\" = \"1\"\n\"http:x\" = { version = \"1\", url = \"file:///x\" }\n",
+	"[tools]\nnode = { version = \"24\", install_env = { A = 1, B = [1] } }\ngo = { version = \"1\", lazy = \"x\" }\nzig = { version = \"1\", install_env = { A = 1, B = true }, lazy = true }\n",
+
 	// Tools that mise takes and that are probably not meant.
 	"[tools]\nnode = \"system\"\ngo = \"ref:main\"\nrust = { ref = \"0123456789abcdef0123456789abcdef01234567\" }\nzig = \"branch:main\"\n",
 	"[tools]\npyton = \"3.13\"\nprettier-not-there = \"3\"\nripgrp = \"14\"\n",
 	"[tools]\n\"asdf:owner/tool\" = \"1\"\n\"vfox:owner/tool\" = \"1\"\n\"pipx:git+https://example.org/x.git\" = \"1\"\n",
-	"[tools]\n\"npm:prettier\" = { version = \"3\", os = [\"macos\", \"windows\"] }\nnode = { version = \"24\", os = \"linux\" }\n",
+	"[tools]\n\"npm:prettier\" = { version = \"3\", os = [\"macos\", \"windows\"] }\nnode = { version = \"24\", os = \"linux\" }\ngo = { version = \"1\", os = [] }\n",
+	"[tools]\nnode = \"^24\"\ngo = \">=1.2\"\nzig = \"1.x\"\nrust = \"*\"\njava = \"temurin-21.0.1+12\"\n",
+	"[tools]\n\"core:nonsense\" = \"1\"\n\"core:node\" = \"24\"\n",
 
 	// Variables.
 	"[env]\nEDITOR = \"vim\"\nJOBS = 4\nDEBUG = true\nPAGER = false\nNAMED = { value = \"x\", redact = true }\n_.path = [\"/opt/x/bin\", \"/usr/games/\"]\n[tools]\n",
@@ -63,6 +69,7 @@ var checked = []string{
 	"[[env]]\nA = \"1\"\n",
 	"[env]\n\"1A\" = \"x\"\n\"A B\" = \"x\"\nA-B = \"x\"\nPATH = \"/x\"\nPath = \"/x\"\nMISE_YES = \"1\"\nhttp_proxy = \"x\"\nENPLACE_SCOPE = \"x\"\n",
 	"[env]\nA = 1.5\nB = [1]\nC = { required = true }\nD = { age = \"x\" }\nE.f = \"x\"\nF = \"{{ exec(command='id') }}\"\nG = \"a\\u0000b\"\nH = 2024-01-01\n",
+	"[env]\nA = { value = \"x\", redact = \"yes\" }\nB = { value = \"x\", tools = 1 }\nC = { value = 1, redact = true, tools = false }\n",
 	"[env]\nNPM_TOKEN = \"x\"\nAPI_KEY = \"x\"\nTOKENIZER = \"x\"\nDB_PASSWORD = \"\"\n",
 	"[env]\n_.file = \".env\"\n_.source = \"./x.sh\"\n_.python.venv = \".venv\"\n_.nonsense = 1\n",
 	"[env]\n_ = 1\n",
@@ -81,6 +88,8 @@ var checked = []string{
 	"\"\\u001b[2J\" = 1\n",
 	"min_version = \"2025.1.1\"\n",
 	"min_version = 2025\n",
+	"min_version = \"2026.9.15\"\n", "min_version = \"2026.9.16\"\n", "min_version = \"2026.9.15.1\"\n", "min_version = \"2027\"\n", "min_version = \"v2026.9.15-rc1\"\n", "min_version = \"\"\n", "min_version = \">=2025\"\n", "min_version = \"99999999999999999999\"\n",
+	"min_version = { hard = \"2026.10\", soft = \"9999.1\" }\n",
 	"min_version = { hard = \"2025.1.1\", medium = \"x\" }\n",
 
 	// What is no TOML.

@@ -115,8 +115,8 @@ func (c *checker) options(at, name string, table map[string]any) {
 	if !c.wellFormed(at, name, table) {
 		return
 	}
-	if systems, _ := texts(table["os"]); len(systems) > 0 && !slices.ContainsFunc(systems, isLinux) {
-		c.warnf(pathOf(at, "os"), "%q is for %s only and sandboxes are Linux, so it is never installed; take the tool out, or its os", name, enplace.Shown(strings.Join(systems, ", "), 80))
+	if systems, _ := texts(table["os"]); table["os"] != nil && !slices.ContainsFunc(systems, isLinux) {
+		c.warnf(pathOf(at, "os"), "%q is for %q only and sandboxes are Linux, so it is never installed; take the tool out, or its os", name, enplace.Shown(strings.Join(systems, ", "), 80))
 		return
 	}
 	c.declare(at, name, version)
@@ -134,10 +134,28 @@ func (c *checker) wellFormed(at, name string, table map[string]any) bool {
 		}
 	}
 	if v, there := table["install_env"]; there {
-		if _, isTable := v.(map[string]any); !isTable {
+		variables, isTable := v.(map[string]any)
+		for _, value := range variables {
+			switch value.(type) {
+			case string, int64, bool:
+			default:
+				isTable = false
+			}
+		}
+		if !isTable {
 			c.errorf(pathOf(at, "install_env"), "the install_env of %q must be a table: { NAME = \"value\" }", name)
 			ok = false
 		}
+	}
+	if v, there := table["lazy"]; there {
+		if _, isFlag := v.(bool); !isFlag {
+			c.errorf(pathOf(at, "lazy"), "the lazy of %q must be true or false", name)
+			ok = false
+		}
+	}
+	if address, _ := table["url"].(string); strings.HasPrefix(address, "/") || strings.HasPrefix(address, "file:") {
+		c.errorf(pathOf(at, "url"), "the url of %q is a path of each computer, which no item puts there; write https://…", name)
+		ok = false
 	}
 	return ok
 }
@@ -210,6 +228,8 @@ func badTool(name string) string {
 		return fmt.Sprintf("%q names a backend and no tool; write the tool behind the colon, such as npm:prettier", shown)
 	case name[0] == '-' || explicit && rest[0] == '-':
 		return fmt.Sprintf("%q starts with a hyphen, which programs take for an option; no tool does", shown)
+	case explicit && atPath(rest):
+		return fmt.Sprintf("%q is what lies at a path of each computer, which no item puts there; name what a registry has, or install it in setup.sh", shown)
 	case strings.Contains(rest, "://"):
 		if u, err := url.Parse(strings.TrimPrefix(rest, "git+")); err != nil || u.User != nil {
 			return fmt.Sprintf("%q is no address, or one with a login; write it without, since items are read by everybody of their scope", backend+":…")
@@ -218,6 +238,16 @@ func badTool(name string) string {
 		return fmt.Sprintf("%q has a version in its name; write the version as the value: \"%s\" = \"…\"", shown, enplace.Shown(name[:strings.LastIndexByte(name, '@')], 80))
 	}
 	return ""
+}
+
+// atPath reports whether installers would take a name for a path.
+func atPath(name string) bool {
+	for _, prefix := range []string{"/", "./", "~", "file:", "git+file:", "link:"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return slices.Contains(strings.Split(bare(name), "/"), "..")
 }
 
 func notInName(r rune) bool {
@@ -254,8 +284,10 @@ func badVersion(name, version string) string {
 		return fmt.Sprintf("the version %q of %q starts with a hyphen, which programs take for an option; no version does", enplace.Shown(version, 80), name)
 	case strings.HasPrefix(version, "path:"):
 		return fmt.Sprintf("%q is what lies at a path of each computer, which no item puts there; name a backend that installs it, or install it in setup.sh", name)
+	case strings.Contains(version, ".."), strings.ContainsAny(version, "\"'\\$`"):
+		return fmt.Sprintf("the version %q of %q holds .. or a character that mise takes in none; write the version alone", enplace.Shown(version, 80), name)
 	}
-	if scheme, rest, ok := strings.Cut(version, ":"); ok && (rest == "" || !slices.Contains(schemes, scheme) && !strings.HasPrefix(scheme, "sub-")) {
+	if scheme, rest, ok := strings.Cut(version, ":"); ok && (rest == "" || rest[0] == '-' || !slices.Contains(schemes, scheme) && !subVersion.MatchString(scheme)) {
 		return fmt.Sprintf("the version %q of %q has no form that mise knows; write such as 24, 1.2.3, latest, prefix:1.2, tag:v1.2 or ref:COMMIT", enplace.Shown(version, 80), name)
 	}
 	return ""
@@ -263,6 +295,11 @@ func badVersion(name, version string) string {
 
 // schemes are what a version may start with, in front of a colon, beside sub-N.
 var schemes = strings.Fields("prefix ref tag branch rev")
+
+// versionRange knows the ranges of npm and of Python.
+var versionRange = regexp.MustCompile(`^[\^~<>=*]|\.[x*]$|\|\||,`)
+
+var subVersion = regexp.MustCompile(`^sub-[0-9]+(\.[0-9]+)*$`)
 
 var commit = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 
@@ -272,6 +309,8 @@ func (c *checker) judgeVersion(at, name, version string) {
 	switch {
 	case version == "system":
 		c.warnf(at, "%q = \"system\" installs nothing and is deprecated in mise: without the line, the base's program is used all the same; take it out", name)
+	case versionRange.MatchString(version):
+		c.warnf(at, "the version %q of %q is a range, which mise takes for few tools; write how the version begins, such as 24", enplace.Shown(version, 80), name)
 	case (scheme == "ref" || scheme == "branch") && !commit.MatchString(rest):
 		c.warnf(at, "the version %q of %q is the head of a branch, so that computers of one set can differ; name a release, or a commit: ref:COMMIT", enplace.Shown(version, 80), name)
 	}
@@ -281,6 +320,8 @@ func (c *checker) judgeVersion(at, name, version string) {
 func (c *checker) judgeTool(at, name string) {
 	backend, rest, explicit := strings.Cut(bare(name), ":")
 	switch {
+	case backend == "core" && installers()[registry()[rest]] != "core":
+		c.warnf(at, "mise %s has no tool %q of its own and would leave it out without a word; name its backend, or take core: off", Pinned, enplace.Shown(rest, 80))
 	case !explicit && registry()[bare(name)] == "":
 		advice := "name its backend, such as npm:" + enplace.Shown(bare(name), 80)
 		if len(c.findings) < maxFindings { // nobody reads on, and it takes time
@@ -288,7 +329,7 @@ func (c *checker) judgeTool(at, name string) {
 				advice = "did you mean " + like + "?"
 			}
 		}
-		c.warnf(at, "mise 2026.9.15 knows no tool %q and would leave it out without a word; %s", enplace.Shown(name, 80), advice)
+		c.warnf(at, "mise %s knows no tool %q and would leave it out without a word; %s", Pinned, enplace.Shown(name, 80), advice)
 	case backend == "asdf" || backend == "vfox":
 		c.warnf(at, "%q is installed by the code of a repository that can change at any time; aqua, github, npm and the like fetch releases", name)
 	case strings.HasPrefix(rest, "git+") || strings.HasSuffix(rest, ".git"):
