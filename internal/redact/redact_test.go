@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"os/exec"
 	"strings"
@@ -77,11 +78,18 @@ func TestGeneralPatterns(t *testing.T) {
 
 func TestKnownValuesInEverySpelling(t *testing.T) {
 	t.Parallel()
-	secret := `pä$s'w"o\rd/+ &<x>`
+	secret := `pä$s'w"o\rd/+ &<x>😀`
 	shell := func(script string) string {
 		out, err := exec.Command("bash", "-c", script, "sh", secret).CombinedOutput()
 		if err != nil {
 			t.Fatalf("bash: %v", err)
+		}
+		return string(out)
+	}
+	python := func(expression string) string {
+		out, err := exec.Command("python3", "-c", "import html, json, shlex, sys, urllib.parse\ns = sys.argv[1]\nprint("+expression+", end='')", secret).CombinedOutput()
+		if err != nil {
+			t.Fatalf("python3: %v", err)
 		}
 		return string(out)
 	}
@@ -97,6 +105,18 @@ func TestKnownValuesInEverySpelling(t *testing.T) {
 		"printf %q":     shell(`LC_ALL=C.UTF-8 printf %q "$1"`),
 		"set -x":        shell(`set -x; : "$1"`),
 		"double quotes": shell(`printf '%s' "${1@Q}"`),
+		"ASCII alone":   shell(`LC_ALL=C printf %q "$1"`),
+		"hexadecimal":   fmt.Sprintf("%x", secret),
+		"capitals":      fmt.Sprintf("%X", secret),
+		"HTML":          html.EscapeString(secret),
+		"Python":        python(`urllib.parse.quote(s)`),
+		"Python, all":   python(`urllib.parse.quote(s, safe="")`),
+		"Python, form":  python(`urllib.parse.quote_plus(s)`),
+		"Python, repr":  python(`repr(s)`),
+		"Python, shell": python(`shlex.quote(s)`),
+		"Python, JSON":  python(`json.dumps(s)`),
+		"Python, HTML":  python(`html.escape(s)`),
+		"Python, XML":   python(`html.escape(s, quote=False)`),
 	}
 	for before := range 6 {
 		spellings[fmt.Sprint("base64 behind ", before)] = base64.StdEncoding.EncodeToString([]byte("user:"[:min(before, 5)] + secret + "\n"))
@@ -110,6 +130,26 @@ func TestKnownValuesInEverySpelling(t *testing.T) {
 		}
 		if strings.HasPrefix(name, "base64") && len(got) > len("before  after")+len("[redacted]")+16 {
 			t.Errorf("%s leaves much: %s", name, got)
+		}
+	}
+}
+
+// base64 breaks its lines, and each is hidden by itself.
+func TestBase64OfSeveralLines(t *testing.T) {
+	t.Parallel()
+	secret := strings.Repeat("a long value, ", 12) + "."
+	for _, width := range []string{"-w76", "-w64"} { // its own, and openssl's
+		cmd := exec.Command("base64", width)
+		cmd.Stdin = strings.NewReader(secret + "\n")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("base64: %v", err)
+		}
+		hide := redact.New(secret).Lines()
+		for line := range strings.Lines(string(out)) {
+			if got := string(hide([]byte(strings.TrimSpace(line)))); len(line) > 13 && !strings.Contains(got, "[redacted]") {
+				t.Errorf("%s: %s", width, got)
+			}
 		}
 	}
 }

@@ -3,10 +3,15 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"html"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 const shortest = 6 // bytes of a value that is hidden
@@ -26,6 +31,8 @@ func spellings(values []string) []string {
 				all = append(all, inShell(part)...)
 				all = append(all, inJSON(part)...)
 				all = append(all, inBase64(part)...)
+				all = append(all, inHTML(part)...)
+				all = append(all, hex.EncodeToString([]byte(part)), strings.ToUpper(hex.EncodeToString([]byte(part))))
 			}
 		}
 	}
@@ -33,14 +40,33 @@ func spellings(values []string) []string {
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return len(s) < shortest })
 }
 
-// inURL gives the escapes of a query, a path and a userinfo, with capital and small hexadecimal digits.
+// What Python's quote, and JavaScript's encodeURIComponent and encodeURI, leave as it is beside letters and digits.
+var unescaped = []string{"_.-~/", "-_.!~*'()", "-_.!~*'();,/?:@&=+$#"}
+
+// inURL gives the escapes of a query, a path and a userinfo, and those of other languages, with capital and small hexadecimal
+// digits.
 func inURL(v string) []string {
 	query := url.QueryEscape(v)
 	forms := []string{query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(v), url.User(v).String()}
-	for _, f := range forms[:4] {
+	for _, safe := range unescaped {
+		forms = append(forms, percent(v, safe))
+	}
+	for _, f := range slices.Clone(forms) {
 		forms = append(forms, smallHex(f))
 	}
 	return forms
+}
+
+func percent(v, safe string) string {
+	var b strings.Builder
+	for i := range len(v) {
+		if c := v[i]; alnum(c) || strings.IndexByte(safe, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 func smallHex(s string) string {
@@ -69,10 +95,38 @@ func inShell(v string) []string {
 		strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(v),
 		strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`", `!`, `\!`).Replace(v),
 		backslashed.String(),
+		octal(v),
 	}
 }
 
-// inJSON gives the escapes with and without those that keep HTML safe.
+// octal gives what bash writes between $' and ' where the locale knows ASCII alone.
+func octal(v string) string {
+	var b strings.Builder
+	for i := range len(v) {
+		switch c := v[i]; {
+		case c == '\\' || c == '\'':
+			b.WriteString(`\` + string(rune(c)))
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// inHTML gives the escapes of HTML and XML: with quotes left as they are, and as Go, Python and others write them.
+func inHTML(v string) []string {
+	plain := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(v)
+	return []string{
+		plain, html.EscapeString(v),
+		strings.NewReplacer(`"`, "&quot;", "'", "&#x27;").Replace(plain), strings.NewReplacer(`"`, "&quot;", "'", "&#39;").Replace(plain),
+	}
+}
+
+// inJSON gives the escapes with and without those that keep HTML safe, and in ASCII alone.
 func inJSON(v string) []string {
 	var forms []string
 	for _, html := range []bool{true, false} {
@@ -83,13 +137,35 @@ func inJSON(v string) []string {
 		quoted := strings.TrimSuffix(b.String(), "\n")
 		forms = append(forms, quoted[1:len(quoted)-1])
 	}
-	return forms
+	var ascii strings.Builder
+	for _, r := range forms[1] {
+		switch high, low := utf16.EncodeRune(r); {
+		case r < 0x80:
+			ascii.WriteRune(r)
+		case high == utf8.RuneError:
+			fmt.Fprintf(&ascii, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&ascii, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return append(forms, ascii.String())
 }
+
+// lineLengths are those at which tools break base64: openssl's and that of all others.
+var lineLengths = []int{64, 76}
 
 // inBase64 gives the characters that a value alone decides, wherever it stands in what was encoded: behind a user name and a
 // colon, for one.
 func inBase64(v string) []string {
 	var forms []string
+	whole := base64.RawStdEncoding.EncodeToString([]byte(v))[:len(v)*8/6]
+	for _, length := range lineLengths {
+		for line := range slices.Chunk([]byte(whole), length) {
+			if len(line) < len(whole) && len(line) >= 2*shortest { // a shorter one could be a word
+				forms = append(forms, string(line))
+			}
+		}
+	}
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			s := enc.EncodeToString(append(make([]byte, before), v...))
