@@ -93,8 +93,8 @@ func Handler(url, version string, log *slog.Logger) http.Handler {
 		return s
 	}, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, Logger: log, MaxRequestBodyBytes: 2 * maxWrite, PropagateRequestCancellation: true})
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok {
+		scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") || key == "" {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="enplace"`)
 			http.Error(w, "send an API key as Authorization: Bearer KEY", http.StatusUnauthorized)
 			return

@@ -155,9 +155,9 @@ func work(t *testing.T, s *mcp.ClientSession, dir string) {
 	}
 }
 
-// An item that cannot be installed is told with the first command, and stands in the toolchain afterwards.
-func TestAgentIsToldWhatFailed(t *testing.T) {
-	t.Parallel()
+// withAFailure gives a session on a computer whose set has an item that cannot be installed.
+func withAFailure(t *testing.T) *mcp.ClientSession {
+	t.Helper()
 	srv, key := place(t)
 	pack := exec.CommandContext(t.Context(), "tar", "-C", "testdata", "-cz", "plugin")
 	archive, err := pack.Output()
@@ -167,7 +167,63 @@ func TestAgentIsToldWhatFailed(t *testing.T) {
 	if _, err := srv.Client.CreatePluginArchive(t.Context(), enplace.Organisation, "company", strings.NewReader(string(archive))); err != nil {
 		t.Fatal(err)
 	}
+	return session(t, &mcp.StreamableClientTransport{Endpoint: srv.URL + "/mcp", HTTPClient: &http.Client{Transport: bearer(key)}, DisableStandaloneSSE: true})
+}
+
+// The one report of a failure was lost where the agent's first call was about a file.
+func TestFailureIsToldWithAFileToo(t *testing.T) {
+	t.Parallel()
+	for tool, in := range map[string]map[string]any{
+		"list_files": {"path": "/root"},
+		"read_file":  {"path": "/etc/passwd"},
+		"write_file": {"path": "/root/x", "content": "x"},
+	} {
+		got, failed := call[struct{ Notices []string }](t, withAFailure(t), tool, in)
+		if failed != "" || len(got.Notices) != 1 || !strings.Contains(got.Notices[0], "broken") {
+			t.Errorf("%s: %+v %s", tool, got, failed)
+		}
+	}
+	if _, failed := call[file](t, withAFailure(t), "read_file", map[string]any{"path": "/nothing"}); !strings.Contains(failed, "there is no /nothing") || !strings.Contains(failed, "broken") {
+		t.Errorf("a call that fails: %s", failed)
+	}
+}
+
+// What is no file is not replaced by one, whose it is stays, and a file of /proc, which has no size, is read on.
+func TestFilesThatAreSpecial(t *testing.T) {
+	t.Parallel()
+	srv, key := place(t)
 	s := session(t, &mcp.StreamableClientTransport{Endpoint: srv.URL + "/mcp", HTTPClient: &http.Client{Transport: bearer(key)}, DisableStandaloneSSE: true})
+	made, failed := call[ran](t, s, "run_command", map[string]any{"command": "mkfifo /root/pipe && touch /root/theirs && chown 1000:1001 /root/theirs && chmod 640 /root/theirs"})
+	if failed != "" || made.ExitCode != 0 {
+		t.Fatalf("%+v %s", made, failed)
+	}
+	if _, failed := call[file](t, s, "write_file", map[string]any{"path": "/root/pipe", "content": "x"}); !strings.Contains(failed, "no file") {
+		t.Errorf("a pipe was written: %q", failed)
+	}
+	if _, failed := call[file](t, s, "write_file", map[string]any{"path": "/root/theirs", "content": "x"}); failed != "" {
+		t.Error(failed)
+	}
+	if r, _ := call[ran](t, s, "run_command", map[string]any{"command": "stat -c '%F' /root/pipe; stat -c '%u %g %a %s' /root/theirs"}); r.Stdout != "fifo\n1000 1001 640 1\n" {
+		t.Errorf("after writing: %+v", r)
+	}
+	f, failed := call[file](t, s, "read_file", map[string]any{"path": "/proc/self/status", "limit": 5})
+	if failed != "" || f.Content != "Name:" || f.NextOffset != 5 {
+		t.Errorf("a file of /proc: %+v %s", f, failed)
+	}
+	for tool, in := range map[string]map[string]any{
+		"read_file":  {"path": "/etc/passwd", "limit": -1},
+		"list_files": {"path": "/etc", "depth": 9},
+	} {
+		if _, failed := call[map[string]any](t, s, tool, in); failed == "" {
+			t.Errorf("%s of %v gives no error", tool, in)
+		}
+	}
+}
+
+// An item that cannot be installed is told with the first command, and stands in the toolchain afterwards.
+func TestAgentIsToldWhatFailed(t *testing.T) {
+	t.Parallel()
+	s := withAFailure(t)
 	r, failed := call[ran](t, s, "run_command", map[string]any{"command": "true"})
 	if failed != "" || len(r.Notices) != 1 || !strings.Contains(r.Notices[0], "broken") || !strings.Contains(r.Notices[0], "no such thing") {
 		t.Errorf("the first command: %+v %s", r, failed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -19,6 +20,7 @@ const (
 	maxRead   = 256 << 10 // of a file, at once
 	maxWrite  = 4 << 20
 	maxListed = 1000
+	maxDepth  = 8
 )
 
 // RunInput is a command line.
@@ -32,11 +34,16 @@ type RunInput struct {
 
 // RunOutput is how a command ended.
 type RunOutput struct {
-	ExitCode int      `json:"exit_code"`
-	Stdout   string   `json:"stdout"`
-	Stderr   string   `json:"stderr"`
-	TimedOut bool     `json:"timed_out,omitempty"`
-	Notices  []string `json:"notices,omitempty" jsonschema:"what to know beside the output, such as tools that could not be installed"`
+	ExitCode int    `json:"exit_code"`
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	TimedOut bool   `json:"timed_out,omitempty"`
+	Told
+}
+
+// Told is in the answer of every tool that runs something inside: a notice is given once, to whichever comes first.
+type Told struct {
+	Notices []string `json:"notices,omitempty" jsonschema:"what to know beside the answer, such as tools that could not be installed"`
 }
 
 // ReadInput names a part of a file.
@@ -52,6 +59,7 @@ type ReadOutput struct {
 	Encoding   string `json:"encoding" jsonschema:"utf-8, or base64 for what is no text"`
 	Size       int64  `json:"size" jsonschema:"of the whole file"`
 	NextOffset int64  `json:"next_offset,omitempty" jsonschema:"where to read on; absent at the end"`
+	Told
 }
 
 // WriteInput is a file to write.
@@ -66,6 +74,7 @@ type WriteInput struct {
 type WriteOutput struct {
 	Path  string `json:"path"`
 	Bytes int    `json:"bytes"`
+	Told
 }
 
 // ListInput names a folder.
@@ -78,6 +87,7 @@ type ListInput struct {
 type ListOutput struct {
 	Entries []Entry `json:"entries"`
 	More    bool    `json:"more,omitempty" jsonschema:"there are more than are listed"`
+	Told
 }
 
 // Entry is one file, folder or link.
@@ -151,7 +161,11 @@ func (t tools) run(ctx context.Context, in RunInput) (RunOutput, error) {
 	if err != nil {
 		return RunOutput{}, err
 	}
-	out := RunOutput{ExitCode: r.ExitCode, Stdout: shorten(r.Stdout), Stderr: shorten(r.Stderr), TimedOut: r.TimedOut}
+	return RunOutput{ExitCode: r.ExitCode, Stdout: shorten(r.Stdout), Stderr: shorten(r.Stderr), TimedOut: r.TimedOut, Told: tell(notices)}, nil
+}
+
+// tell gives notices as an agent reads them.
+func tell(notices []enplace.Notice) (t Told) {
 	for _, n := range notices {
 		text := n.Message
 		for _, i := range n.Items {
@@ -159,9 +173,9 @@ func (t tools) run(ctx context.Context, in RunInput) (RunOutput, error) {
 				text += fmt.Sprintf("\n%s (%s):\n%s", i.Key, i.Scope, i.ErrorTail)
 			}
 		}
-		out.Notices = append(out.Notices, text)
+		t.Notices = append(t.Notices, text)
 	}
-	return out, nil
+	return t
 }
 
 // shorten keeps the start and the end of long output, and says how much it left out.
@@ -180,15 +194,16 @@ func shorten(s string) string {
 }
 
 // script runs one of the small programs below inside. Its arguments are data and never part of the program.
-func (t tools) script(ctx context.Context, program, stdin string, args ...string) (string, error) {
-	r, _, err := t.at.run(ctx, enplace.ExecRequest{Command: append([]string{"bash", "-c", program, "enplace"}, args...), Stdin: stdin})
+func (t tools) script(ctx context.Context, program, stdin string, args ...string) (string, Told, error) {
+	r, notices, err := t.at.run(ctx, enplace.ExecRequest{Command: append([]string{"bash", "-c", program, "enplace"}, args...), Stdin: stdin})
 	if err != nil {
-		return "", err
+		return "", Told{}, err
 	}
+	told := tell(notices)
 	if r.ExitCode != 0 {
-		return "", enplace.Invalidf("%s", strings.TrimSpace(r.Stderr)).WithField("path")
+		return "", told, enplace.Invalidf("%s", strings.Join(append([]string{strings.TrimSpace(r.Stderr)}, told.Notices...), "\n")).WithField("path")
 	}
-	return r.Stdout, nil
+	return r.Stdout, told, nil
 }
 
 func absolute(path string) error {
@@ -198,7 +213,8 @@ func absolute(path string) error {
 	return nil
 }
 
-// readProgram may have its tail end by SIGPIPE, when head has had enough, so the pipe has no say.
+// readProgram may have its tail end by SIGPIPE, when head has had enough, so the pipe has no say. It reads one byte more than is
+// shown, to know whether there are more: the files of /proc have no size.
 const readProgram = `set -e
 [ -e "$1" ] || { echo "there is no $1" >&2; exit 1; }
 [ -f "$1" ] || { echo "$1 is no file" >&2; exit 1; }
@@ -209,13 +225,15 @@ func (t tools) read(ctx context.Context, in ReadInput) (ReadOutput, error) {
 	if err := absolute(in.Path); err != nil {
 		return ReadOutput{}, err
 	}
-	if in.Limit <= 0 || in.Limit > maxRead {
+	switch {
+	case in.Offset < 0 || in.Offset == math.MaxInt64:
+		return ReadOutput{}, enplace.Invalidf("is no place in a file").WithField("offset")
+	case in.Limit < 0:
+		return ReadOutput{}, enplace.Invalidf("is negative").WithField("limit")
+	case in.Limit == 0 || in.Limit > maxRead:
 		in.Limit = maxRead
 	}
-	if in.Offset < 0 {
-		return ReadOutput{}, enplace.Invalidf("is negative").WithField("offset")
-	}
-	out, err := t.script(ctx, readProgram, "", in.Path, strconv.FormatInt(in.Offset+1, 10), strconv.FormatInt(in.Limit, 10))
+	out, told, err := t.script(ctx, readProgram, "", in.Path, strconv.FormatInt(in.Offset+1, 10), strconv.FormatInt(in.Limit+1, 10))
 	if err != nil {
 		return ReadOutput{}, err
 	}
@@ -228,14 +246,18 @@ func (t tools) read(ctx context.Context, in ReadInput) (ReadOutput, error) {
 	if err != nil {
 		return ReadOutput{}, fmt.Errorf("reading %s: %w", in.Path, err)
 	}
-	r := ReadOutput{Size: size}
+	r := ReadOutput{Size: size, Told: told}
+	more := int64(len(content)) > in.Limit
+	if more {
+		content = content[:in.Limit]
+	}
 	whole := content[:len(content)-partial(content)]
 	if r.Content, r.Encoding = string(whole), "utf-8"; !utf8.Valid(whole) || len(whole) == 0 && len(content) > 0 {
 		whole = content
 		r.Content, r.Encoding = base64.StdEncoding.EncodeToString(content), "base64"
 	}
-	if next := in.Offset + int64(len(whole)); next < size && len(whole) > 0 {
-		r.NextOffset = next
+	if more || len(whole) < len(content) {
+		r.NextOffset = in.Offset + int64(len(whole))
 	}
 	return r, nil
 }
@@ -253,19 +275,23 @@ func partial(p []byte) int {
 	return 0
 }
 
-// writeProgram keeps the mode of a file that is there, and follows a link to the file that is meant.
+// writeProgram keeps owner and mode of a file that is there, and follows a link to the file that is meant. What is no file, such
+// as a pipe, is not replaced by one. What it says is written is on the disk.
 const writeProgram = `set -eo pipefail
 path=$(readlink -m -- "$1")
 [ ! -d "$path" ] || { echo "$1 is a folder" >&2; exit 1; }
+[ ! -e "$path" ] || [ -f "$path" ] || { echo "$1 is no file" >&2; exit 1; }
 dir=$(dirname -- "$path")
 mkdir -p -- "$dir"
 temp=$(mktemp -- "$dir/.enplace.XXXXXXXX")
 trap 'rm -f -- "$temp"' EXIT
 base64 -d > "$temp"
 chmod 644 -- "$temp"
-[ ! -e "$path" ] || chmod --reference="$path" -- "$temp"
+[ ! -e "$path" ] || { chown --reference="$path" -- "$temp"; chmod --reference="$path" -- "$temp"; }
 [ "$2" = 0 ] || chmod a+x -- "$temp"
-mv -f -- "$temp" "$path"`
+sync -- "$temp"
+mv -fT -- "$temp" "$path"
+sync -- "$dir"`
 
 func (t tools) write(ctx context.Context, in WriteInput) (WriteOutput, error) {
 	if err := absolute(in.Path); err != nil {
@@ -289,23 +315,27 @@ func (t tools) write(ctx context.Context, in WriteInput) (WriteOutput, error) {
 	if in.Executable {
 		executable = "1"
 	}
-	_, err := t.script(ctx, writeProgram, base64.StdEncoding.EncodeToString(content), in.Path, executable)
-	return WriteOutput{Path: in.Path, Bytes: len(content)}, err
+	_, told, err := t.script(ctx, writeProgram, base64.StdEncoding.EncodeToString(content), in.Path, executable)
+	return WriteOutput{Path: in.Path, Bytes: len(content), Told: told}, err
 }
 
 // listProgram asks for one entry more than is shown, to know whether there are more.
-const listProgram = `[ -d "$1" ] || { echo "$1 is no folder" >&2; exit 1; }
+const listProgram = `[ -e "$1" ] || { echo "there is no $1" >&2; exit 1; }
+[ -d "$1" ] || { echo "$1 is no folder" >&2; exit 1; }
 find "$1/." -mindepth 1 -maxdepth "$2" -printf '%y\t%s\t%P\0' 2>/dev/null | sort -z -t "$(printf '\t')" -k 3 | head -z -n "$3"`
 
 func (t tools) list(ctx context.Context, in ListInput) (ListOutput, error) {
 	if err := absolute(in.Path); err != nil {
 		return ListOutput{}, err
 	}
-	out, err := t.script(ctx, listProgram, "", in.Path, strconv.Itoa(min(max(in.Depth, 1), 8)), strconv.Itoa(maxListed+1))
+	if in.Depth < 0 || in.Depth > maxDepth {
+		return ListOutput{}, enplace.Invalidf("must lie between 1 and %d; list a folder below for what is deeper", maxDepth).WithField("depth")
+	}
+	out, told, err := t.script(ctx, listProgram, "", in.Path, strconv.Itoa(max(in.Depth, 1)), strconv.Itoa(maxListed+1))
 	if err != nil {
 		return ListOutput{}, err
 	}
-	l := ListOutput{Entries: []Entry{}}
+	l := ListOutput{Entries: []Entry{}, Told: told}
 	for line := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
 		f := strings.SplitN(line, "\t", 3)
 		if len(f) != 3 {
