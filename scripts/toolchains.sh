@@ -6,7 +6,7 @@ set -eu
 name=toolchains
 # shellcheck source=scripts/stage.sh
 . "$(dirname "$0")/stage.sh"
-plugins=$here/examples/toolchain
+plugins=$here/examples/toolchains
 
 # on CONVERSATION COMMAND… runs a command on the conversation's computer.
 on() {
@@ -25,7 +25,9 @@ show enplace conversation put standup --room standup
 show enplace conversation put planning --room planning
 
 say "Plugins are checked where they are written, without a server"
-show enplace plugin check "$plugins/company"
+for plugin in company data-team ada; do
+    show enplace plugin check --strict "$plugins/$plugin"
+done
 
 say "The organisation's plugin, the team's, and Ada's, who puts her own greeting in the place of the company's"
 show enplace plugin add organisation company "$plugins/company"
@@ -43,12 +45,12 @@ on standup node --version
 say "It is told once"
 on standup prettier --version
 on standup jq --version
+on standup printenv NPM_CONFIG_UPDATE_NOTIFIER
 
 say "Mended, synced, and installed at once"
 cp -R "$plugins/data-team" "$data/data-team"
 sed 's/cowsayy-of-nobody/cowsay/' "$plugins/data-team/environments/report/mise.toml" >"$data/data-team/environments/report/mise.toml"
-team=$(enplace --json plugin list --scope team:data | sed -n 's/.*"id": *"\([^"]*\)".*/\1/p' | head -n 1)
-show enplace plugin sync "$team" "$data/data-team"
+show enplace plugin sync data-team "$data/data-team"
 on standup cowsay mended
 on ada whose
 on bob whose

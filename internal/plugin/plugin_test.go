@@ -259,13 +259,19 @@ func TestFindingsAreBounded(t *testing.T) {
 }
 
 // The example of the documentation has nothing that is to be said of it.
-func TestExamplePlugin(t *testing.T) {
+func TestExamplePlugins(t *testing.T) {
 	t.Parallel()
-	root, err := os.OpenRoot(filepath.Join("..", "..", "examples", "house-tools"))
-	must(t, err)
-	defer root.Close()
-	res, err := plugin.Read(root.FS())
-	if err != nil || len(res.Findings) != 0 || len(res.Definitions) != 2 || res.Name != "House tools" {
-		t.Errorf("%+v %v", res, err)
+	for name, keys := range map[string][]string{"company": {"greeting", "web-tools"}, "data-team": {"json", "report"}, "ada": {"greeting"}} {
+		root, err := os.OpenRoot(filepath.Join("..", "..", "examples", "toolchains", name))
+		must(t, err)
+		defer root.Close()
+		res, err := plugin.Read(root.FS())
+		var got []string
+		for _, d := range res.Definitions {
+			got = append(got, d.Key)
+		}
+		if slices.Sort(got); err != nil || len(res.Findings) != 0 || !slices.Equal(got, keys) || name == "company" && res.Name != "Company" {
+			t.Errorf("%s: %+v %v", name, res, err)
+		}
 	}
 }
