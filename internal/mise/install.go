@@ -84,12 +84,16 @@ func PinnedFiles(miseTOML string, versions map[string][]string, sources Sources)
 	if err := toml.Unmarshal([]byte(miseTOML), &declared); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", enplace.ItemMiseName, err)
 	}
-	for tool, v := range declared.Tools {
+	return pinnedFiles(declared.Tools, versions, sources)
+}
+
+func pinnedFiles(tools map[string]any, versions map[string][]string, sources Sources) (map[string]string, error) {
+	for tool, v := range tools {
 		if p, ok := pin(v, versions[tool]); ok {
-			declared.Tools[tool] = p
+			tools[tool] = p
 		}
 	}
-	b, err := toml.Marshal(map[string]any{"tools": declared.Tools})
+	b, err := toml.Marshal(map[string]any{"tools": tools})
 	if err != nil {
 		return nil, fmt.Errorf("writing the versions of tools: %w", err)
 	}

@@ -100,7 +100,7 @@ func TestRateLimited(t *testing.T) {
 		"GitHub rate limit exceeded. Resets at 2026-03-04 10:42:07 +00:00":          reset,
 		"rate limit exceeded, x-ratelimit-reset: 1772620927":                        reset,
 		"HTTP status client error (429 Too Many Requests); Retry-After: 2527":       reset,
-		"github auth: no\ngithub rate limit: 0/60, resets at 1772620927":           reset,
+		"github auth: no\ngithub rate limit: 0/60, resets at 1772620927":            reset,
 		"was rate limited (HTTP 403)":                                               {},
 		"GitHub rate limit exceeded. Resets at some time, which nobody understands": {},
 	} {

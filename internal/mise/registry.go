@@ -14,17 +14,31 @@ var registryText string
 // name without a word, so that a typing error would only show as a command that is not there.
 var registry = sync.OnceValue(func() map[string]string {
 	known := map[string]string{"nodejs": "node", "golang": "go"} // mise's own, beside its registry
-	for line := range strings.Lines(registryText) {
-		names := strings.Fields(line)
-		if len(names) == 0 || names[0] == "#" {
-			continue
-		}
-		for _, name := range names {
-			known[name] = names[0]
+	for words := range registryLines {
+		for _, name := range words[1:] {
+			known[name] = words[1]
 		}
 	}
 	return known
 })
+
+// installers gives, for each short name that the registry has, the backend that mise installs it by.
+var installers = sync.OnceValue(func() map[string]string {
+	by := map[string]string{}
+	for words := range registryLines {
+		by[words[1]] = words[0]
+	}
+	return by
+})
+
+// registryLines gives the words of each line: a backend, a short name, and the other names of that.
+func registryLines(yield func([]string) bool) {
+	for line := range strings.Lines(registryText) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] != "#" && !yield(words) {
+			return
+		}
+	}
+}
 
 // similar gives the known short name that a mistyped one is nearest to, or "".
 func similar(name string) string {

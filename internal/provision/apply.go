@@ -51,6 +51,9 @@ func (p *pass) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.fetch(ctx); err != nil {
+		return err
+	}
 	if p.mend {
 		if err := p.mendPackages(ctx); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -36,7 +37,10 @@ type house struct {
 	more []enplace.Digest // over the base
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t *testing.T) *house { return newHouseOn(t, "/etc/ssl/certs/ca-certificates.crt", nil) }
+
+// newHouseOn is a house whose boxes trust other certificates, and where names stand elsewhere.
+func newHouseOn(t *testing.T, certificates string, names *net.Resolver) *house {
 	t.Helper()
 	if os.Getuid() != 0 {
 		sandboxtest.Absent(t, "sandboxes need root")
@@ -44,8 +48,8 @@ func newHouse(t *testing.T) *house {
 	images, base := basetest.Open(t)
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
 	sandboxtest.BuildGuest(t, dir)
-	rt, err := oci.New(t.Context(), oci.Config{Dir: filepath.Join(dir, "sandboxes"), Guest: dir, Images: images, CABundle: "/etc/ssl/certs/ca-certificates.crt", PoolMax: -1,
-		Egress: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowHosts: registries, Logger: quiet}), Logger: quiet})
+	rt, err := oci.New(t.Context(), oci.Config{Dir: filepath.Join(dir, "sandboxes"), Guest: dir, Images: images, CABundle: certificates, PoolMax: -1,
+		Egress: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowHosts: registries, Resolver: names, Logger: quiet}), Logger: quiet})
 	if enplace.KindOf(err) == enplace.KindUnavailable {
 		sandboxtest.Absent(t, "%v", err)
 	}

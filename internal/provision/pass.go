@@ -235,6 +235,10 @@ func (p *pass) report(it *item, status enplace.ItemStatus) {
 	}
 }
 
+func (it *item) has(name string) bool {
+	return slices.ContainsFunc(it.tools, func(t *tool) bool { return t.name == name })
+}
+
 func (it *item) tool(name string) *tool {
 	return it.tools[slices.IndexFunc(it.tools, func(t *tool) bool { return t.name == name })]
 }

@@ -34,6 +34,10 @@ type Job struct {
 	// Sources say where those versions are fetched from, and what must come then. SourcesOf makes it of a bundle's items.
 	Sources Sources
 
+	// Token is one for GitHub, by which it lets itself be asked more often. Only for a box in which nothing but its base has run:
+	// whoever is root in a box can read what a process of it is given. It is used before anything else of the set.
+	Token string
+
 	Timeout  time.Duration               // of each script, and of each run of mise; default enplace.DefaultScriptTimeout
 	Log      io.Writer                   // what is run and printed, as it comes; nil drops it. It is the caller's to redact, and safe for concurrent use
 	Redact   func(string) string         // of what goes into errors and tails; required

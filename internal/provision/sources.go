@@ -59,13 +59,23 @@ func (t *tool) isPinned() bool {
 	return slices.ContainsFunc(t.pinned, func(v string) bool { return t.sources[v].Checksum != "" })
 }
 
-// pinnedFiles gives the files for Place.Pins: the versions that are there, and else those that are to be there, with their
-// sources. text changes with the versions; sources come and go without a need to tell mise, which noted them itself.
+// pinnedFiles gives the files for Place.Pins: the known versions with their sources. text changes with the
+// versions: sources come without a need to tell mise, which noted them itself.
 func (it *item) pinnedFiles() (files map[string]string, text string) {
 	toml, ok := it.File(enplace.ItemMiseName)
 	if !ok {
 		return nil, ""
 	}
+	versions, sources := it.known()
+	files, err := mise.PinnedFiles(toml, versions, sources)
+	if err != nil { // a mise.toml that cannot be read pins nothing, and mise says why
+		return nil, ""
+	}
+	return files, files[mise.PinsFile]
+}
+
+// known gives the versions that are there or are to be there of an item's tools, by name, with their sources.
+func (it *item) known() (map[string][]string, mise.Sources) {
 	versions, sources := map[string][]string{}, mise.Sources{}
 	for _, t := range it.tools {
 		versions[t.name] = t.pinned
@@ -81,9 +91,5 @@ func (it *item) pinnedFiles() (files map[string]string, text string) {
 			}
 		}
 	}
-	files, err := mise.PinnedFiles(toml, versions, sources)
-	if err != nil { // a mise.toml that cannot be read pins nothing, and mise says why
-		return nil, ""
-	}
-	return files, files[mise.PinsFile]
+	return versions, sources
 }
