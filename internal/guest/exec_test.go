@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"enplace"
 )
 
@@ -372,4 +374,29 @@ func BenchmarkExec(b *testing.B) {
 			_, _ = p.Wait()
 		}
 	})
+}
+
+// A supervisor that found no room for its threads was taken for a command that was killed: status 137, and not a word why.
+func TestNoProcessesLeftIsNoKilledCommand(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, "")
+	var warm sync.WaitGroup
+	for range 16 { // the guest has its own threads then
+		warm.Go(func() { b.must("sleep 0.2") })
+	}
+	warm.Wait()
+	// Supervisors that wait for a command need no more threads.
+	b.run("kill -KILL -1")
+	now, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", b.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := unix.Rlimit{Cur: uint64(len(now) + 2), Max: uint64(len(now) + 2)}
+	if err := unix.Prlimit(b.cmd.Process.Pid, unix.RLIMIT_NPROC, &room, nil); err != nil {
+		t.Fatal(err)
+	}
+	e, err := b.Exec(deadline(t), Command{Argv: []string{"true"}, Env: env, Dir: "/"})
+	if enplace.KindOf(err) != enplace.KindBusy {
+		t.Errorf("%+v, %v", e, err)
+	}
 }

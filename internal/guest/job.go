@@ -85,17 +85,24 @@ func (j *job) confirm() error {
 		return nil
 	}
 	pid, errno, err := j.sup.started()
+	gaveUp := err != nil && j.sup.gaveUp()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err != nil || errno == 0 {
+	switch {
+	case gaveUp:
+		errno = unix.EAGAIN
+		if !j.killed { // it may have come as far as the fork
+			j.procs.kill(j.kid)
+		}
+		_ = j.sup.conn.Close()
+	case err != nil || errno == 0:
 		j.pid = pid
 		return nil
+	case !j.killed:
+		j.procs.release(j.sup)
 	}
 	j.over = true
 	j.stopTimer()
-	if !j.killed {
-		j.procs.release(j.sup)
-	}
 	j.io.close()
 	return startError(j.request, j.program, errno)
 }

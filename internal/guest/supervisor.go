@@ -115,6 +115,13 @@ func (s *supervisor) started() (pid int, errno syscall.Errno, err error) {
 	return 0, 0, fmt.Errorf("a supervisor reported %d", r.Kind)
 }
 
+// gaveUp reports, of a supervisor that is gone, whether it ended by itself: where the sandbox has no processes or memory left Go's
+// runtime exits. One that something inside killed ended by a signal.
+func (s *supervisor) gaveUp() bool {
+	<-s.kid.ended
+	return s.kid.status.Exited()
+}
+
 // ended waits for the end of the command; err says that the supervisor was killed, with the command or by it.
 func (s *supervisor) ended() (ws syscall.WaitStatus, left bool, err error) {
 	r, err := s.read()

@@ -173,7 +173,7 @@ func toWire(err error) *wireError {
 	// What runs inside can bring these about, so they are no faults of ours.
 	for _, short := range []syscall.Errno{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ENOSPC, unix.ENOBUFS} {
 		if errors.Is(err, short) && enplace.KindOf(err) == enplace.KindInternal {
-			err = enplace.Errorf(enplace.KindBusy, "the sandbox has used up its processes, memory, open files or disk (%v)", err).WithFix("end some of what runs in it, or start another task")
+			err = enplace.Errorf(enplace.KindBusy, "the sandbox has used up its processes, memory, open files or disk (%v)", err).WithFix("end some of what runs in it, or wait until some of it has ended")
 		}
 	}
 	var e *enplace.Error
