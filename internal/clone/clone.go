@@ -46,6 +46,11 @@ func (c *Cloner) options() source.GitOptions { return source.GitOptions{AllowHTT
 // Fetch gives the files of a repository at a ref. Errors for people are those of source.Git, and of kind busy when as many as
 // the limit are under way, upstream when the repository did not arrive in time, and unavailable without a base.
 func (c *Cloner) Fetch(ctx context.Context, g enplace.GitSource, sink source.Sink) (source.Result, error) {
+	return c.FetchPart(ctx, g, source.Part{}, sink)
+}
+
+// FetchPart gives a part of the files, as Fetch does all.
+func (c *Cloner) FetchPart(ctx context.Context, g enplace.GitSource, part source.Part, sink source.Sink) (source.Result, error) {
 	if err := c.Check(g); err != nil {
 		return source.Result{}, err
 	}
@@ -62,14 +67,14 @@ func (c *Cloner) Fetch(ctx context.Context, g enplace.GitSource, sink source.Sin
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, deadline, enplace.Errorf(enplace.KindUpstream, "the repository did not arrive within %s; try again, or import an archive of it", deadline))
 	defer cancel()
-	res, err := c.fetch(ctx, base, g, sink)
+	res, err := c.fetch(ctx, base, g, part, sink)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
 	return res, err
 }
 
-func (c *Cloner) fetch(ctx context.Context, base enplace.Digest, g enplace.GitSource, sink source.Sink) (source.Result, error) {
+func (c *Cloner) fetch(ctx context.Context, base enplace.Digest, g enplace.GitSource, part source.Part, sink source.Sink) (source.Result, error) {
 	box, err := c.cfg.Runtime.Start(ctx, sandbox.Spec{
 		ID: enplace.NewID("git", c.cfg.Now()), Root: []enplace.Digest{base},
 		Limits: enplace.Limits{DiskMiB: enplace.DefaultTaskLimits.DiskMiB}.Or(enplace.DefaultTaskLimits), Egress: c.cfg.Egress,
@@ -87,5 +92,7 @@ func (c *Cloner) fetch(ctx context.Context, base enplace.Digest, g enplace.GitSo
 			Stdin: stdin, Stdout: stdout, Stderr: stderr})
 		return exit.Code, err
 	}
-	return source.Git(ctx, run, g, sink, c.options())
+	o := c.options()
+	o.Part = part
+	return source.Git(ctx, run, g, sink, o)
 }

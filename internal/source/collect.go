@@ -40,8 +40,8 @@ func newCollector(sink Sink, l limits) *collector {
 	return &collector{sink: sink, l: l, entries: map[string]enplace.TreeEntry{}, folders: map[string]bool{}, lfs: map[enplace.Digest]bool{}}
 }
 
-// The files that macOS adds to archives and volumes.
-const macOSFiles = "macOS metadata"
+// MacOSFiles is the rule for the files that macOS adds to archives and volumes.
+const MacOSFiles = "macOS metadata"
 
 // skipRule reports the rule that leaves a name out, or "".
 func skipRule(name string) string {
@@ -50,7 +50,7 @@ func skipRule(name string) string {
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "__MACOSX" || part == ".DS_Store" || strings.HasPrefix(part, "._") {
-			return macOSFiles
+			return MacOSFiles
 		}
 	}
 	return ""
@@ -65,12 +65,17 @@ func (c *collector) name(raw string, dos, folder bool) (name string, skip bool, 
 	if name == "" {
 		return "", true, nil
 	}
-	// A skipped name need not be one that could be imported, as long as it does stay where it says it is.
-	if rule := skipRule(name); rule != "" && !slices.Contains(strings.Split(name, "/"), "..") && name[0] != '/' {
+	// A name that is left out need not be one that could be imported, as long as it does stay where it says it is.
+	stays := !slices.Contains(strings.Split(name, "/"), "..") && name[0] != '/'
+	if stays && !c.l.part.has(name) {
+		c.below(name, folder)
+		return "", true, nil
+	}
+	if rule := skipRule(name); rule != "" && stays {
 		if !folder {
 			c.skipped.add(rule, name)
 		}
-		if rule != macOSFiles {
+		if rule != MacOSFiles {
 			c.below(name, true)
 		}
 		return "", true, nil
@@ -175,7 +180,7 @@ func (c *collector) count(name string, n int64) error {
 
 // file streams a file to the sink.
 func (c *collector) file(ctx context.Context, name string, executable bool, r io.Reader) error {
-	m := &fileReader{r: r, c: c, name: name}
+	m := &fileReader{r: c.l.part.limit(r), c: c, name: name}
 	digest, n, err := c.sink.Add(ctx, m, c.l.fileBytes)
 	switch {
 	case m.err != nil:
@@ -237,7 +242,7 @@ func (c *collector) finish(unwrap bool) (Result, error) {
 	if c.backslash != "" && c.slashed {
 		return Result{}, enplace.Invalidf(`has a backslash in its name, in an archive that separates folders with /; rename it`).WithField(shown(c.backslash))
 	}
-	if len(c.entries) == 0 {
+	if len(c.entries) == 0 && (c.l.part.all() || c.scanned == 0) {
 		return Result{}, c.nothing()
 	}
 	report := enplace.ImportReport{Commit: c.commit, Skipped: append(c.skipped.counts, c.replaced.counts...), Renamed: c.renamed.counts}
@@ -253,7 +258,7 @@ func (c *collector) finish(unwrap bool) (Result, error) {
 			e.Path = strings.TrimPrefix(e.Path, report.Unwrapped+"/")
 		}
 		if e.Type == enplace.EntryLink {
-			if err := enplace.CheckLink(e.Path, e.Target); err != nil {
+			if err := enplace.CheckLink(e.Path, e.Target); err != nil && c.l.part.all() {
 				return Result{}, err
 			}
 		} else {
@@ -263,7 +268,9 @@ func (c *collector) finish(unwrap bool) (Result, error) {
 	}
 	slices.SortFunc(entries, func(a, b enplace.TreeEntry) int { return cmp.Compare(a.Path, b.Path) })
 	report.Imported = len(entries)
-	report.Notes = c.notes(entries)
+	if c.l.part.all() { // who wants a part judges the files of it
+		report.Notes = c.notes(entries)
+	}
 	return Result{Entries: entries, Report: report}, nil
 }
 

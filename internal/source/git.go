@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,9 @@ type git struct {
 // leave out of archives are there, submodules and Git LFS are not fetched but noted. Errors for people are of kind invalid,
 // too_large or upstream.
 func Git(ctx context.Context, run GitRunner, src enplace.GitSource, sink Sink, o GitOptions) (Result, error) {
-	return importGit(ctx, run, src, sink, o, defaultLimits)
+	l := defaultLimits
+	l.part = o.Part
+	return importGit(ctx, run, src, sink, o, l)
 }
 
 func importGit(ctx context.Context, run GitRunner, src enplace.GitSource, sink Sink, o GitOptions, l limits) (Result, error) {
@@ -77,12 +80,13 @@ func importGit(ctx context.Context, run GitRunner, src enplace.GitSource, sink S
 		return Result{}, err
 	}
 	res.Report.Commit = commit
-	if len(submodules) > 0 {
+	res.Submodules = slices.DeleteFunc(submodules, func(p string) bool { return !l.part.has(p) })
+	if len(res.Submodules) > 0 {
 		verb := "are submodules, which are"
-		if len(submodules) == 1 {
+		if len(res.Submodules) == 1 {
 			verb = "is a submodule, which is"
 		}
-		res.Report.Notes = append(res.Report.Notes, fmt.Sprintf("%s %s not imported", quotedList(submodules), verb))
+		res.Report.Notes = append(res.Report.Notes, fmt.Sprintf("%s %s not imported", quotedList(res.Submodules), verb))
 	}
 	if tags && o.DescribeTimeout >= 0 && readsVersionFromGit(res.Entries) {
 		res.Report.Describe = g.describe(ctx, commit, o.DescribeTimeout)

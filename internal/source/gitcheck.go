@@ -13,6 +13,7 @@ import (
 // GitOptions say what the operator allows.
 type GitOptions struct {
 	AllowHTTP       bool          // plain http:// too, for hosts inside; https:// alone otherwise
+	Part            Part          // what is wanted; all unless set
 	DescribeTimeout time.Duration // what `git describe` may cost; 20 s when zero, not tried when negative
 }
 

@@ -22,6 +22,8 @@ type Sink interface {
 type Result struct {
 	Entries []enplace.TreeEntry
 	Report  enplace.ImportReport
+
+	Submodules []string // paths of a repository at which it has others, of which nothing was imported
 }
 
 // limits bound an import. They are a value so that tests can make them small.
@@ -33,6 +35,8 @@ type limits struct {
 	scanned      int   // entries looked at, skipped ones too: bounds time
 	scannedBytes int64 // bytes unpacked, skipped ones too: bounds time
 	nameBytes    int64 // paths and link targets held: bounds memory
+
+	part Part // what is wanted
 }
 
 var defaultLimits = limits{

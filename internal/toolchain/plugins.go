@@ -7,13 +7,11 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"enplace"
 	"enplace/internal/access"
-	"enplace/internal/plugin"
-	"enplace/internal/source"
 	"enplace/internal/store"
-	"enplace/internal/treefs"
 )
 
 // mayScope says whether the caller may do that to what a scope declares: operators everything, a person everything to their own
@@ -46,8 +44,8 @@ func (s *Service) CreatePlugin(ctx context.Context, c enplace.Caller, in enplace
 	if err != nil {
 		return enplace.Plugin{}, err
 	}
-	p.Source = in.Source
-	got, err := s.fetch(ctx, in.Source)
+	p.Source = trimmed(in.Source)
+	got, err := s.fetch(ctx, p.Source)
 	if err != nil {
 		return enplace.Plugin{}, err
 	}
@@ -81,7 +79,14 @@ func (s *Service) newPlugin(ctx context.Context, c enplace.Caller, raw enplace.S
 	if err := enplace.CheckHandle("name", name); err != nil {
 		return enplace.Plugin{}, err
 	}
-	now := s.cfg.Now().UTC()
+	named, err := s.cfg.Store.PluginsNamed(ctx, name)
+	if err != nil {
+		return enplace.Plugin{}, fmt.Errorf("looking for the plugin's name: %w", err)
+	}
+	if named[scope] != "" { // before anything is fetched
+		return enplace.Plugin{}, taken(enplace.Conflictf("%s has a plugin %s", scope, name).WithField("name"), scope, name)
+	}
+	now := s.cfg.Now().UTC().Truncate(time.Microsecond) // as it is kept
 	return enplace.Plugin{ID: enplace.NewID(enplace.PrefixPlugin, now), Name: name, Scope: scope, CreatedAt: now}, nil
 }
 
@@ -99,14 +104,18 @@ func (s *Service) attach(ctx context.Context, c enplace.Caller, p enplace.Plugin
 	}
 	err = s.cfg.Store.CreatePlugin(ctx, p, items)
 	if errors.Is(err, store.ErrExists) {
-		return enplace.Plugin{}, enplace.Conflictf("%s has a plugin %s, or an item of one of these keys: %s", p.Scope, p.Name, strings.Join(p.Items, ", ")).
-			WithFix("choose another name, or send the new content to the plugin that is there: enplace plugin sync %s/NAME", p.Scope)
+		return enplace.Plugin{}, taken(enplace.Conflictf("%s has a plugin %s, or an item of one of these keys: %s", p.Scope, p.Name, strings.Join(p.Items, ", ")), p.Scope, "NAME")
 	}
 	if err != nil {
 		return enplace.Plugin{}, absent(err, "scope", string(p.Scope), "scope", "make its team or person first")
 	}
 	s.cfg.Audit.Record(ctx, c, "plugin.create", p.ID, map[string]any{"scope": p.Scope, "name": p.Name, "items": p.Items, "commit": p.Commit})
 	return p, nil
+}
+
+// taken says what to do about a plugin that is there already.
+func taken(e *enplace.Error, scope enplace.Scope, name string) error {
+	return e.WithFix("choose another name, or send the new content to the plugin that is there: enplace plugin sync %s/%s", scope, name)
 }
 
 // maxRefusals is how many findings an error names, so that it can be read.
@@ -295,55 +304,6 @@ func (s *Service) DeletePlugin(ctx context.Context, c enplace.Caller, ref string
 		s.cfg.Audit.Record(ctx, c, "plugin.delete", p.ID, map[string]any{"scope": p.Scope, "name": p.Name})
 	}
 	return err
-}
-
-// received is what came from a plugin's source.
-type received struct {
-	plugin.Result
-	commit string
-	digest enplace.Digest
-}
-
-// fetch reads a plugin from a repository.
-func (s *Service) fetch(ctx context.Context, src enplace.PluginSource) (received, error) {
-	g := enplace.GitSource{URL: src.GitURL, Ref: src.Ref, Subdir: src.Path}
-	if err := s.cfg.Git.Check(g); err != nil {
-		return received{}, err
-	}
-	return s.receive(ctx, func(k source.Sink) (source.Result, error) { return s.cfg.Git.Fetch(ctx, g, k) })
-}
-
-// unpack reads a plugin from an archive.
-func (s *Service) unpack(ctx context.Context, archive io.Reader) (received, error) {
-	return s.receive(ctx, func(k source.Sink) (source.Result, error) { return source.Archive(ctx, archive, k, s.cfg.Scratch) })
-}
-
-// receive reads a source. Its files are blobs for as long as it is read; nothing names them afterwards, so they are collected.
-func (s *Service) receive(ctx context.Context, read func(source.Sink) (source.Result, error)) (received, error) {
-	batch, err := s.cfg.Blobs.Batch(ctx)
-	if err != nil {
-		return received{}, fmt.Errorf("reading a plugin: %w", err)
-	}
-	defer batch.Discard()
-	res, err := read(treefs.Sink{Batch: batch})
-	if err != nil {
-		return received{}, err
-	}
-	if err := batch.Commit(ctx); err != nil {
-		return received{}, err
-	}
-	got := received{commit: res.Report.Commit, digest: digestOf(res.Entries)}
-	got.Result, err = plugin.Read(treefs.New(ctx, s.cfg.Blobs, plugin.Rewrap(res.Entries, res.Report.Unwrapped), nil))
-	return got, err
-}
-
-// digestOf names the content of a source, however it was packed.
-func digestOf(entries []enplace.TreeEntry) enplace.Digest {
-	var b strings.Builder
-	for _, e := range entries {
-		fmt.Fprintf(&b, "%q %s %q %t\n", e.Path, e.Digest, e.Target, e.Executable)
-	}
-	return enplace.DigestOf([]byte(b.String()))
 }
 
 // keys of definitions, in order.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"enplace"
+	"enplace/internal/plugin"
 )
 
 // surroundings are what else is declared along the chains that a plugin's scope is part of.
@@ -61,8 +62,9 @@ func size(d enplace.Definition) (n int) {
 }
 
 // settle gives the items of a plugin after new content came, and writes into p what is to be said of it. An item that the new
-// content breaks keeps its last good definition; one whose folder is gone goes. Where the folder of all items cannot be read, all
-// that are missed are kept.
+// content breaks keeps its last good definition, be it in its folder or under its key in another; one that is gone goes, and one
+// that has another key in the same folder is offered as it was before. Where the folder of all items cannot be read, all that are
+// missed are kept.
 func settle(p *enplace.Plugin, have []enplace.Item, others surroundings, got received, now time.Time) []enplace.Item {
 	first := len(have) == 0
 	p.Commit, p.Digest, p.Error = got.commit, got.digest, nil
@@ -71,13 +73,14 @@ func settle(p *enplace.Plugin, have []enplace.Item, others surroundings, got rec
 	var items []enplace.Item
 	for _, d := range got.Definitions {
 		item := enplace.Item{Definition: d, Scope: p.Scope, Plugin: p.ID, Mode: enplace.ItemAdded, Enabled: true, UpdatedAt: now}
-		i := slices.IndexFunc(have, func(h enplace.Item) bool { return h.Key == d.Key })
-		if i >= 0 {
-			item.Mode, item.Enabled, item.Locked = have[i].Mode, have[i].Enabled, have[i].Locked
-			if have[i].Definition.Hash() == d.Hash() {
-				item.UpdatedAt = have[i].UpdatedAt
+		before, isSame := earlier(have, d, got)
+		if before != nil {
+			item.Mode, item.Enabled, item.Locked = before.Mode, before.Enabled, before.Locked
+			if before.Definition.Hash() == d.Hash() {
+				item.UpdatedAt = before.UpdatedAt
 			}
-		} else if clash, ok := others.clash(p.Scope, d.Key); ok {
+		}
+		if clash, ok := others.clash(p.Scope, d.Key); ok && !isSame {
 			finding := clashFinding(p.Scope, d, clash, first)
 			p.Findings = append(p.Findings, finding)
 			if finding.Severity == enplace.FindingError {
@@ -85,18 +88,58 @@ func settle(p *enplace.Plugin, have []enplace.Item, others surroundings, got rec
 			}
 		}
 		item.Findings = ofFolder(got.Findings, d.Folder)
+		if before != nil && !isSame {
+			renamed := enplace.Finding{Severity: enplace.FindingNotice, Item: d.Folder, File: descriptionOf(d), Line: plugin.KeyLine(d), Message: fmt.Sprintf("the key was %s; the item is offered as it was, and what nearer scopes said of %s does not count for it", before.Key, before.Key)}
+			item.Findings, p.Findings = append(item.Findings, renamed), append(p.Findings, renamed)
+		}
 		items = append(items, item)
 	}
+	items = append(items, kept(p, have, items, got)...)
+	p.Items = keys(items)
+	return items
+}
+
+// earlier gives the item that a definition takes the place of: the one of its key, or else one of its folder whose key is not
+// declared any more.
+func earlier(have []enplace.Item, d enplace.Definition, got received) (before *enplace.Item, isSame bool) {
+	for i := range have {
+		if have[i].Key == d.Key {
+			return &have[i], true
+		}
+	}
+	for i := range have {
+		declared := slices.ContainsFunc(got.Definitions, func(o enplace.Definition) bool { return o.Key == have[i].Key })
+		if have[i].Folder == d.Folder && !declared {
+			return &have[i], false
+		}
+	}
+	return nil, false
+}
+
+// kept gives the items whose last good definition is kept, and says so.
+func kept(p *enplace.Plugin, have, items []enplace.Item, got received) []enplace.Item {
+	var all []enplace.Item
 	for _, h := range have {
 		broken := append(ofFolder(got.Findings, ""), ofFolder(got.Findings, h.Folder)...)
+		for folder, key := range got.Broken {
+			if key == h.Key && folder != h.Folder {
+				broken = append(broken, ofFolder(got.Findings, folder)...)
+			}
+		}
 		if slices.ContainsFunc(items, func(i enplace.Item) bool { return i.Key == h.Key }) || !slices.ContainsFunc(broken, isError) {
 			continue
 		}
-		h.Findings = append(broken, enplace.Finding{Severity: enplace.FindingNotice, Item: h.Folder, Message: "the last good definition is kept until this is mended"})
-		items = append(items, h)
+		keeps := enplace.Finding{Severity: enplace.FindingNotice, Item: h.Folder, File: descriptionOf(h.Definition), Message: fmt.Sprintf("the last good definition of %s is kept until this is mended", h.Key)}
+		h.Findings = append(broken, keeps)
+		p.Findings = append(p.Findings, keeps)
+		all = append(all, h)
 	}
-	p.Items = keys(items)
-	return items
+	return all
+}
+
+// descriptionOf gives the file of a plugin that describes an item.
+func descriptionOf(d enplace.Definition) string {
+	return enplace.Shown(enplace.ItemsFolder+"/"+d.Folder+"/"+enplace.ItemFileName, 400)
 }
 
 // clash finds who uses a key in the scope or along a chain already.
@@ -110,12 +153,14 @@ func (o surroundings) clash(scope enplace.Scope, key string) (enplace.Item, bool
 // clashFinding says what a repeated key means: one that is declared anew is refused, as is one that another plugin of the scope
 // has or that the organisation locked; one that comes with a sync is taken, and the nearer definition is used.
 func clashFinding(scope enplace.Scope, d enplace.Definition, other enplace.Item, first bool) enplace.Finding {
-	f := enplace.Finding{Severity: enplace.FindingError, Item: d.Folder, File: enplace.ItemsFolder + "/" + d.Folder + "/" + enplace.ItemFileName}
+	f := enplace.Finding{Severity: enplace.FindingError, Item: d.Folder, File: descriptionOf(d), Line: plugin.KeyLine(d)}
 	switch {
 	case other.Scope == scope:
 		f.Message = fmt.Sprintf("the key %s is used by the plugin %s of this scope; where that is an earlier state of this one, sync it, and else choose another name", d.Key, other.Plugin)
 	case other.Locked:
 		f.Message = fmt.Sprintf("the key %s is locked by %s; choose another name", d.Key, other.Scope)
+	case first && other.Scope.Depth() > scope.Depth(): // that scope's choices are not this one's
+		f.Message = fmt.Sprintf("the key %s is used by an item of %s, and a key can be used once along a chain; choose another name, or have that item renamed or removed first", d.Key, other.Scope)
 	case first:
 		f.Message = fmt.Sprintf("the key %s is used by an item of %s, and a key can be used once along a chain; choose another name, or switch that item off for this scope first", d.Key, other.Scope)
 	default:

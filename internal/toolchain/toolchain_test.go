@@ -39,7 +39,7 @@ func TestToolchain(t *testing.T) {
 	h := toolchaintest.New(t)
 	for name, test := range map[string]func(house){
 		"Access": testAccess, "Sync": testSync, "Keys": testKeys, "Choices": testChoices, "Conversations": testConversations,
-		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit, "Lists": testLists, "Names": testNames,
+		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit, "Lists": testLists, "Names": testNames, "BadFiles": testBadFiles, "Renames": testRenames,
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer h.In(t)()
@@ -502,6 +502,7 @@ func testGit(h house) {
 	if _, err := s.SyncPlugin(ctx, operator, p.ID, item("x").Archive()); enplace.KindOf(err) != enplace.KindInvalid {
 		h.t.Errorf("an archive for a plugin of a repository: %v", err)
 	}
+	testSources(h, server.URL+"/work/.git", work)
 	// A source that cannot be read changes nothing but what is said of it.
 	server.Close()
 	if _, err := s.SyncPlugin(ctx, operator, p.ID, nil); err == nil {
