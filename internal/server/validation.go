@@ -102,9 +102,13 @@ func readDetail(d *huma.ErrorDetail) (field, message string, malformed bool) {
 	return field, message, in != "body"
 }
 
-// readJSON reads one JSON value; what follows it is refused.
+// readJSON reads one JSON value; what follows it is refused, and so is what readers take in different ways. Of a body that is read
+// twice the first time is into an any.
 func readJSON(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
+	if _, first := v.(*any); first && err == nil {
+		err = ambiguous(data)
+	}
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
 		return fmt.Errorf("%s cannot hold this %s", cmp.Or(mismatch.Field, "it"), mismatch.Value)

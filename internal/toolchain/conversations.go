@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -62,12 +63,16 @@ func (s *Service) checkConversation(ctx context.Context, c enplace.Conversation)
 		if c.Room != "" {
 			return enplace.Invalidf("goes with a conversation of kind room only").WithField("room")
 		}
+		if c.Person == "" {
+			return enplace.Invalidf("is required: a conversation of kind direct is with a person").WithField("person")
+		}
 		p, err := s.cfg.Store.Person(ctx, c.Person)
 		if err != nil {
 			return absent(err, "person", c.Person, "person", "make them first: enplace person put LOGIN")
 		}
 		if c.Team != "" && !slices.Contains(p.Teams, c.Team) {
-			return enplace.Invalidf("%s is not in the team %q, but in: %s", c.Person, c.Team, strings.Join(p.Teams, ", ")).WithField("team")
+			return enplace.Invalidf("%s is not in the team %q, but in: %s", c.Person, enplace.Shown(c.Team, 80), cmp.Or(strings.Join(p.Teams, ", "), "none")).WithField("team").
+				WithFix("leave it out, name one of these, or put them into it first: enplace team put NAME --person LOGIN")
 		}
 		if c.Team == "" && len(p.Teams) > 1 {
 			return enplace.Invalidf("%s is in several teams, and a conversation reads one: %s", c.Person, strings.Join(p.Teams, ", ")).WithField("team").
@@ -77,6 +82,9 @@ func (s *Service) checkConversation(ctx context.Context, c enplace.Conversation)
 	case enplace.ConversationRoom:
 		if c.Person != "" || c.Team != "" {
 			return enplace.Invalidf("a conversation in a room has no person or team of its own; it reads the room's team").WithField("room")
+		}
+		if c.Room == "" {
+			return enplace.Invalidf("is required: a conversation of kind room is in one").WithField("room")
 		}
 		_, err := s.cfg.Store.Room(ctx, c.Room)
 		return absent(err, "room", c.Room, "room", "make it first: enplace room put NAME")
