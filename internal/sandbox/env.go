@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"enplace"
 	"enplace/internal/guest"
 )
 
@@ -35,7 +36,8 @@ const EnvPath = "/run/enplace/env"
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // LoginFile keeps PATH for login shells, which agents like to use: Debian's /etc/profile replaces it, and what was put in place
-// would be found no more. It takes it from the environment that the shell was started with.
+// would be found no more. It takes it from the environment that the shell was started with, and adds the shims where that is none
+// of a conversation's.
 func LoginFile() SetupFile {
 	return SetupFile{Path: "/etc/profile.d/enplace.sh", Content: []byte(loginScript), Mode: 0o644}
 }
@@ -51,6 +53,13 @@ else
     PATH=${enplace_var:-$PATH}
 fi
 unset enplace_var
+# After su - and sudo -i nothing is left of a conversation: such a shell finds the tools of the computer's own set.
+if [ -z "${ENPLACE_SET-}" ] && [ -d ` + enplace.ShimsDir + ` ]; then
+    case :$PATH: in
+    *:` + enplace.ShimsDir + `:*) ;;
+    *) PATH=` + enplace.ShimsDir + `:$PATH ;;
+    esac
+fi
 `
 
 // BaseEnv gives the variables that every command starts from: PATH, HOME and locale, the proxy and the certificates in the
