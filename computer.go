@@ -13,6 +13,8 @@ const (
 const (
 	DefaultScriptTimeout = 15 * time.Minute // of a setup.sh, and of one tool's installation
 	FailedRetry          = 5 * time.Minute  // after which a failed set is tried again
+	LiveRetry            = 15 * time.Second // between tries that live persons' commands start, where nothing has changed
+	AwaitedRetry         = time.Minute      // since the last try of a failed set, for commands to wait for the next
 	MaxReportedItems     = 5                // failed items that one command's answer reports
 	MaxErrorTail         = 2 << 10          // bytes of each
 	DefaultIdle          = 15 * time.Minute // after which a computer that nobody uses is stopped
@@ -50,6 +52,7 @@ type ComputerSet struct {
 	Hash      string         `json:"hash"`
 	Items     []ComputerItem `json:"items"`
 	AppliedAt *time.Time     `json:"applied_at,omitempty" doc:"When it was last complete"`
+	TriedAt   *time.Time     `json:"tried_at,omitempty" doc:"When it was last tried to the end"`
 	RetryAt   *time.Time     `json:"retry_at,omitempty" doc:"When a set with failed items is tried again by itself"`
 	Attempts  int            `json:"attempts"`
 }
@@ -80,13 +83,25 @@ type Computer struct {
 
 // ComputerError is an entry of a computer's error log.
 type ComputerError struct {
-	At        time.Time `json:"at"`
-	Set       string    `json:"set"`
-	Key       string    `json:"key"`
-	Scope     Scope     `json:"scope"`
-	Error     string    `json:"error"`
-	ErrorTail string    `json:"error_tail,omitempty" doc:"The end of what it printed, redacted"`
-	Attempt   int       `json:"attempt"`
+	At         time.Time `json:"at" doc:"When it came first"`
+	LastAt     time.Time `json:"last_at" doc:"When it came last; what follows is as it was then"`
+	Count      int       `json:"count" doc:"How often it came: the same error of the same definition is one entry"`
+	Set        string    `json:"set"`
+	Key        string    `json:"key"`
+	Scope      Scope     `json:"scope"`
+	Definition string    `json:"definition,omitempty" doc:"SHA-256 of the item's definition"`
+	Error      string    `json:"error"`
+	ErrorTail  string    `json:"error_tail,omitempty" doc:"The end of what it printed, redacted"`
+	Attempt    int       `json:"attempt"`
+}
+
+// Joined gives the one entry for an error that came again; ok is false where the later one is another error.
+func (e ComputerError) Joined(later ComputerError) (both ComputerError, ok bool) {
+	if e.Key != later.Key || e.Scope != later.Scope || e.Definition != later.Definition || e.Error != later.Error {
+		return ComputerError{}, false
+	}
+	later.At, later.Count = e.At, e.Count+later.Count
+	return later, true
 }
 
 // Trigger is on whose behalf a command runs.

@@ -19,34 +19,32 @@ import (
 
 // job is a set being brought onto a computer.
 type job struct {
-	chain  enplace.Chain
+	set    store.SetRecord
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed at its end
 	err    error         // why the set could not be tried to the end; read after done
 	again  *retry        // when it failed; not among the machine's until the end, lest a retry be taken for this one
+	share  int           // of its deadline that a command waits for it
+	once   bool          // more, where it fails: somebody asked for a retry meanwhile
 	item   enplace.InstalledItem
-}
-
-// retry is a failed set that is to be tried again.
-type retry struct {
-	set store.SetRecord
-	at  time.Time
 }
 
 var errReplaced = errors.New("the definitions changed meanwhile")
 
-// apply has a set brought onto the computer, unless that is under way already, and gives the job to wait for. What is under way
-// for the same chain is out of date: it ends, lest a script that hangs hold up the one that mends it.
-func (m *machine) apply(set store.SetRecord) *job {
+// apply has a set brought onto the computer, unless that is under way already, and gives the job to wait for: commands do for that
+// share of their deadline. What is under way for the same chain is out of date: it ends, lest a script that hangs hold up the one
+// that mends it.
+func (m *machine) apply(set store.SetRecord, share int) *job {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if j := m.jobs[set.Hash]; j != nil {
+		j.share = longer(j.share, share)
 		return j
 	}
 	ctx, cancel := context.WithCancelCause(m.s.ctx)
-	j := &job{chain: set.Chain, cancel: cancel, done: make(chan struct{})}
+	j := &job{set: set, cancel: cancel, done: make(chan struct{}), share: share}
 	for _, other := range m.jobs {
-		if slices.Equal(other.chain, set.Chain) {
+		if slices.Equal(other.set.Chain, set.Chain) {
 			other.cancel(errReplaced)
 		}
 	}
@@ -60,11 +58,11 @@ func (m *machine) apply(set store.SetRecord) *job {
 	}
 	m.jobs[set.Hash] = j
 	begun := m.s.spawn(func() {
-		err := m.run(ctx, set, j)
+		err := m.run(ctx, j)
 		if err != nil && ctx.Err() != nil { // whatever was under way says only that it was cancelled
 			err = context.Cause(ctx)
 		}
-		m.end(set.Hash, j, err)
+		m.end(j, err)
 	})
 	if !begun {
 		delete(m.jobs, set.Hash)
@@ -76,7 +74,8 @@ func (m *machine) apply(set store.SetRecord) *job {
 }
 
 // end ends a job.
-func (m *machine) end(hash string, j *job, err error) {
+func (m *machine) end(j *job, err error) {
+	hash := j.set.Hash
 	if err != nil && !slices.ContainsFunc([]error{errReplaced, errReset, errClosing, sandbox.ErrStopped}, func(known error) bool { return errors.Is(err, known) }) {
 		m.s.cfg.Logger.Error("installing a set", "computer", m.id, "set", hash, "err", err)
 	}
@@ -86,17 +85,32 @@ func (m *machine) end(hash string, j *job, err error) {
 	if j.again != nil && m.box != nil {
 		m.retries[hash] = *j.again
 	}
+	once := j.once && j.again != nil && m.box != nil
 	m.mu.Unlock()
+	if once {
+		m.apply(j.set, retryWait)
+	}
 	j.cancel(nil)
 	close(j.done)
 	m.s.hub.Notify(m.topic(hash))
+}
+
+// underWay gives the job that brings a set onto the computer now, nil for none, and the share that commands wait for it.
+func (m *machine) underWay(hash string) (j *job, share int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if j = m.jobs[hash]; j != nil {
+		share = j.share
+	}
+	return j, share
 }
 
 // topic is what those wait for who wait for a set on this computer.
 func (m *machine) topic(hash string) string { return m.id + " " + hash }
 
 // run installs a set: one at a time on a computer, so that two conversations never install over each other.
-func (m *machine) run(ctx context.Context, set store.SetRecord, j *job) error {
+func (m *machine) run(ctx context.Context, j *job) error {
+	set := j.set
 	select {
 	case m.install <- struct{}{}:
 		defer func() { <-m.install }()
@@ -129,15 +143,14 @@ func (m *machine) run(ctx context.Context, set store.SetRecord, j *job) error {
 		Set: set.Set, Have: have(rec, set), Timeout: m.s.cfg.ItemLimit, Log: log, Redact: func(text string) string { return string(secrets.Bytes([]byte(text))) },
 		Default: home.Hash == set.Hash, Progress: func(i enplace.InstalledItem) { m.progress(ctx, set.Hash, i, j) },
 	}
-	if set.Bundle.Status == enplace.BundleReady { // computers that install directly agree with it
-		work.Versions = provision.Versions(set.Bundle.Items)
-	}
+	// Computers that install directly agree with the bundle; of one that failed, in what it has.
+	work.Versions, work.Sources = provision.Versions(set.Bundle.Items), provision.SourcesOf(set.Bundle.Items)
 	restored := rec.Bundle != "" && rec.Bundle == set.Bundle.Image && find(rec, set.Hash).AppliedAt == nil
 	res, err := bring(ctx, box, work, restored)
 	if err != nil {
 		return err
 	}
-	dropped, err := m.finish(ctx, set, res, work.Default, j)
+	dropped, err := m.finish(ctx, j, res, work.Default)
 	if err != nil {
 		return err
 	}
@@ -185,9 +198,9 @@ func (m *machine) progress(ctx context.Context, hash string, item enplace.Instal
 
 // finish keeps how a set stands at the end of a pass, and when what failed is tried again. It gives the sets that the record
 // knows no more.
-func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision.Result, byDefault bool, j *job) (dropped []string, err error) {
-	now := m.s.cfg.Now().UTC()
-	due := now.Add(m.s.cfg.Retry)
+func (m *machine) finish(ctx context.Context, j *job, res provision.Result, byDefault bool) (dropped []string, err error) {
+	set, now := j.set, m.s.cfg.Now().UTC()
+	due := now.Add(afterLimit(m.s.cfg.Retry, res.Limited))
 	failed := slices.ContainsFunc(res.Items, notInstalled)
 	rec, err := m.update(ctx, func(r *store.ComputerRecord) {
 		for _, i := range res.Items {
@@ -195,7 +208,7 @@ func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision
 		}
 		c := setOf(r, set.Hash)
 		c.Attempts++
-		c.RetryAt, c.AppliedAt = nil, &now
+		c.TriedAt, c.RetryAt, c.AppliedAt = &now, nil, &now
 		if failed {
 			c.RetryAt, c.AppliedAt = &due, nil
 		}
@@ -208,7 +221,7 @@ func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision
 		r.Exports[set.Hash] = res.Exports
 		for _, i := range c.Items {
 			if i.Status == enplace.ItemInstalled { // should it fail again, that is news
-				delete(r.Reported, reportKey(set.Hash, i))
+				m.forgetTold(r, reportKey(set.Hash, i))
 			}
 		}
 		dropped = dropOld(r, set.Hash)
@@ -221,7 +234,8 @@ func (m *machine) finish(ctx context.Context, set store.SetRecord, res provision
 			continue
 		}
 		if err := m.s.cfg.Store.AppendComputerError(context.WithoutCancel(ctx), m.id, enplace.ComputerError{
-			At: now, Set: set.Hash, Key: i.Key, Scope: i.Scope, Error: i.Error, ErrorTail: i.ErrorTail, Attempt: find(rec, set.Hash).Attempts,
+			At: now, LastAt: now, Count: 1, Set: set.Hash, Key: i.Key, Scope: i.Scope, Definition: i.Definition,
+			Error: i.Error, ErrorTail: i.ErrorTail, Attempt: find(rec, set.Hash).Attempts,
 		}, maxErrors); err != nil {
 			return nil, unknown(err, m.id)
 		}
@@ -243,40 +257,6 @@ func (m *machine) forget(ctx context.Context, box sandbox.Sandbox, hashes []stri
 		}
 	}
 	return nil
-}
-
-// retryDue tries again what failed and is due, as it is declared by now. A computer that was stopped meanwhile tries at its
-// next use.
-func (m *machine) retryDue(ctx context.Context) {
-	now := m.s.cfg.Now()
-	var due []store.SetRecord
-	m.mu.Lock()
-	for hash, r := range m.retries {
-		if m.box != nil && !now.Before(r.at) {
-			due = append(due, r.set)
-			delete(m.retries, hash)
-		}
-	}
-	m.mu.Unlock()
-	for _, failed := range due {
-		set, err := m.s.use(ctx, m.conversation(failed.Chain))
-		if err != nil {
-			m.s.cfg.Logger.Error("trying a set again", "computer", m.id, "set", failed.Hash, "err", err)
-			continue
-		}
-		m.apply(set)
-	}
-}
-
-// retryNow tries a failed set again at once, where it is known to have failed since the computer runs.
-func (m *machine) retryNow(hash string) bool {
-	m.mu.Lock()
-	r, ok := m.retries[hash]
-	m.mu.Unlock()
-	if ok {
-		m.apply(r.set)
-	}
-	return ok
 }
 
 // await waits for a job, telling progress, until its end or the time is up; whether the set was tried to the end is told. That an

@@ -17,13 +17,6 @@ import (
 	"enplace/internal/store"
 )
 
-// Of its deadline a command spends so much on waiting for its set, at most: the first time, and while what failed before is
-// tried again.
-const (
-	firstWait = 2 // a half
-	retryWait = 8 // an eighth
-)
-
 // Exec runs a command on the computer of a conversation, with the conversation's set in place. A set that is not there yet is
 // installed first, and the command waits for it, though never for longer than half of its own deadline: then it runs with what
 // is there, and a notice says so. Failed items are reported by the first command that ends after them. With each, output goes
@@ -57,6 +50,9 @@ func (s *Service) Exec(ctx context.Context, c enplace.Caller, conversation strin
 	}
 	if len(u.waiting) > 0 {
 		out.Notices = append(out.Notices, installing(u.waiting))
+	}
+	if ctx.Err() != nil { // nobody would read what is reported
+		return enplace.ConversationResult{}, context.Cause(ctx)
 	}
 	failed, err := u.m.report(ctx, u.set.Hash)
 	if err != nil {
@@ -125,14 +121,24 @@ func (s *Service) use(ctx context.Context, conv enplace.Conversation) (store.Set
 // ready has the set in place, as far as that can be waited for. An installation that could not be tried at all holds up no
 // command: it is tried again with the next.
 func (u *use) ready(ctx context.Context) (err error) {
+	changed := u.m.turned(u.set)
+	j, share := u.m.underWay(u.set.Hash) // first: the record is of that time then, or newer
 	if u.rec, err = u.m.record(ctx); err != nil {
 		return err
 	}
-	share, err := u.due(ctx)
-	if err != nil || share == 0 {
-		return err
+	if j == nil {
+		start, most, err := u.due(ctx, changed)
+		if err != nil {
+			return err
+		}
+		if start {
+			j, share = u.m.apply(u.set, most), most
+		}
 	}
-	ended, err := u.m.await(ctx, u.set.Hash, u.m.apply(u.set), u.deadline/time.Duration(share), u.tell)
+	if j == nil || share == noWait {
+		return nil
+	}
+	ended, err := u.m.await(ctx, u.set.Hash, j, u.deadline/time.Duration(share), u.tell)
 	if err != nil {
 		return err
 	}
@@ -142,43 +148,8 @@ func (u *use) ready(ctx context.Context) (err error) {
 	return err
 }
 
-// due says which share of its deadline a command waits for an installation: none when the set is in place, or failed and is
-// not to be tried yet. A set without items is brought onto a computer, too: with it come the shims, mise's own among them, and what
-// other sets selected is selected no more.
-func (u *use) due(ctx context.Context) (share int, err error) {
-	state := find(u.rec, u.set.Hash)
-	switch {
-	case state.AppliedAt != nil:
-		return u.dueAsDefault(ctx)
-	case state.Attempts == 0, slices.ContainsFunc(state.Items, untried):
-		return firstWait, nil
-	case state.RetryAt == nil, !u.m.s.cfg.Now().Before(*state.RetryAt):
-		return retryWait, nil
-	case !u.live:
-		return 0, nil
-	}
-	internal, err := u.m.s.cfg.Toolchain.Internal(ctx, u.conv)
-	if err != nil || !internal {
-		return 0, err
-	}
-	return retryWait, nil
-}
-
 func untried(i enplace.ComputerItem) bool {
 	return i.Status != enplace.ItemInstalled && i.Status != enplace.ItemFailed
-}
-
-// dueAsDefault is due for a set that is in place: as that of the computer's home, it must also be what a shim without any hint
-// takes, which after a change and back is another one.
-func (u *use) dueAsDefault(ctx context.Context) (share int, err error) {
-	if u.rec.Default == u.set.Hash {
-		return 0, nil
-	}
-	home, err := u.m.s.cfg.Toolchain.SetOf(ctx, u.m.conversation(u.rec.Home))
-	if err != nil || home.Hash != u.set.Hash {
-		return 0, err
-	}
-	return firstWait, nil
 }
 
 // missing gives the items of a set that are neither installed nor failed.
@@ -266,7 +237,11 @@ func (u *use) env(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return environment(u.rec.Exports[u.set.Hash], u.set.Hash, secrets), nil
+	exports := u.rec.Exports[u.set.Hash]
+	if nodeWarns(u.set.Set, u.rec) {
+		exports = append([]string{quietNode}, exports...) // an item that says otherwise comes later
+	}
+	return environment(exports, u.set.Hash, secrets), nil
 }
 
 // environment is what commands of a set start from: the base's variables with the shims first on PATH and the folders of items

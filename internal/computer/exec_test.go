@@ -95,6 +95,11 @@ func testFailed(h *house) {
 	h.Clock.Advance(enplace.FailedRetry)
 	h.until("a retry by itself", func() bool { return h.state(with).Attempts > attempts })
 	h.exec(with, "cat /root/runs").want("run").notices()
+	log, err = h.computers.Errors(h.Context(), operator, "person:bob", enplace.Page{})
+	check(h.T, err)
+	if len(log.Items) != 7 || log.Items[0].Count != 2 || log.Items[0].LastAt.Sub(log.Items[0].At) != enplace.FailedRetry {
+		h.Errorf("the same errors again: %d entries, %+v", len(log.Items), log.Items[0])
+	}
 
 	h.Sync(p, mended.With(good))
 	h.exec(with, "cat /root/runs").want("run").notices() // the good one is not run again for the new set
@@ -130,6 +135,7 @@ func testTriggers(h *house) {
 		{"a person in a room with others", operator, outside, enplace.TriggerPerson, 0},
 	} {
 		before := h.state(x.conversation).Attempts
+		h.Clock.Advance(enplace.AwaitedRetry)
 		h.execAs(x.who, x.conversation, enplace.ConversationExec{ExecRequest: shell("true", 0), Trigger: x.trigger}).notices()
 		if got := h.state(x.conversation).Attempts - before; got != x.tries {
 			h.Errorf("%s: %d tries, want %d", x.name, got, x.tries)

@@ -42,6 +42,10 @@ func put(r *store.ComputerRecord, hash string, item enplace.InstalledItem) {
 	now := enplace.ComputerItem{InstalledItem: item, Obtained: obtained(*r, hash, item)}
 	c := setOf(r, hash)
 	if i := same(c.Items, item.Key, item.Scope); i >= 0 {
+		had := c.Items[i]
+		if (had.Status == enplace.ItemFailed || triedAgain(had)) && item.Status == enplace.ItemInstalling && had.Definition == item.Definition && item.Error == "" {
+			now.Error, now.ErrorTail = had.Error, had.ErrorTail
+		}
 		c.Items[i] = now
 	} else {
 		c.Items = append(c.Items, now)

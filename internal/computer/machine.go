@@ -2,6 +2,7 @@ package computer
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,7 +31,9 @@ type machine struct {
 	egress    enplace.Egress        // in force
 	jobs      map[string]*job       // installations that wait or run, by the hash of the set
 	resetting bool
-	retries   map[string]retry // when failed sets are due, by hash
+	retries   map[string]retry  // when failed sets are due, by hash
+	current   map[string]string // the hash of the set that each chain was used with last
+	told      map[string]int    // failures that a command has reported and the record does not know of yet, as in its Reported
 	commands  []enplace.LastCommand
 	dirty     bool // commands holds what the record does not
 	seen      seen // what the sandbox told until the last command that failed
@@ -54,7 +57,7 @@ const keptCommands = 10
 
 func newMachine(s *Service, id string) *machine {
 	return &machine{
-		s: s, id: id, policies: map[string]*policy{}, jobs: map[string]*job{}, retries: map[string]retry{}, install: make(chan struct{}, 1),
+		s: s, id: id, policies: map[string]*policy{}, jobs: map[string]*job{}, retries: map[string]retry{}, current: map[string]string{}, told: map[string]int{}, install: make(chan struct{}, 1),
 	}
 }
 
@@ -209,7 +212,8 @@ func (m *machine) note(c enplace.LastCommand) {
 	m.dirty = true
 }
 
-// remember writes the last commands into the record: behind the commands, which do not wait for it.
+// remember writes the last commands, and the failures that they have told, into the record: behind the commands, which do not wait
+// for it.
 func (m *machine) remember(ctx context.Context) {
 	m.mu.Lock()
 	commands, dirty, used := slices.Clone(m.commands), m.dirty, m.used
@@ -218,8 +222,19 @@ func (m *machine) remember(ctx context.Context) {
 	if !dirty {
 		return
 	}
-	_, err := m.update(ctx, func(r *store.ComputerRecord) { r.Commands, r.UsedAt = commands, used.UTC() })
-	if err != nil && enplace.KindOf(err) != enplace.KindNotFound {
+	rec, err := m.update(ctx, func(r *store.ComputerRecord) {
+		r.Commands, r.UsedAt = commands, used.UTC()
+		m.keepTold(r)
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		maps.DeleteFunc(m.told, func(key string, attempt int) bool {
+			kept, ok := rec.Reported[key]
+			return ok && kept == attempt
+		})
+	} else if enplace.KindOf(err) != enplace.KindNotFound {
+		m.dirty = true
 		m.s.cfg.Logger.Error("recording the last commands", "computer", m.id, "err", err)
 	}
 }

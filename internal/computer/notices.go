@@ -9,27 +9,23 @@ import (
 	"enplace/internal/store"
 )
 
-// report gives the notice of failed items that no command has reported yet, and notes that it was given. The end of an error is
-// shown as it was redacted when it was recorded.
+// report gives the notice of failed items that no command has reported yet; of two commands that end together one does. That it
+// was given is written into the record behind the answer: a server that is killed in between has it told again by the next
+// command, and never lost. The end of an error is shown as it was redacted when it was recorded.
 func (m *machine) report(ctx context.Context, hash string) ([]enplace.Notice, error) {
 	rec, err := m.record(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fresh := unreported(rec, hash)
+	m.mu.Lock()
+	fresh := m.unreported(rec, hash)
+	for _, i := range fresh {
+		m.told[reportKey(hash, i)] = find(rec, hash).Attempts
+		m.dirty = true
+	}
+	m.mu.Unlock()
 	if len(fresh) == 0 {
 		return nil, nil
-	}
-	if _, err := m.update(ctx, func(r *store.ComputerRecord) {
-		fresh = unreported(*r, hash) // of two commands that end together one reports
-		if r.Reported == nil {
-			r.Reported = map[string]int{}
-		}
-		for _, i := range fresh {
-			r.Reported[reportKey(hash, i)] = find(*r, hash).Attempts
-		}
-	}); err != nil || len(fresh) == 0 {
-		return nil, err
 	}
 	n := enplace.Notice{Kind: enplace.NoticeFailed}
 	n.Items, n.More = noticed(fresh)
@@ -38,14 +34,42 @@ func (m *machine) report(ctx context.Context, hash string) ([]enplace.Notice, er
 }
 
 // unreported gives the failed items of a set that were not reported since they were installed last: one that fails again is not
-// news.
-func unreported(rec store.ComputerRecord, hash string) (fresh []enplace.ComputerItem) {
+// news. One that is being tried again has failed still. The machine is locked.
+func (m *machine) unreported(rec store.ComputerRecord, hash string) (fresh []enplace.ComputerItem) {
 	for _, i := range find(rec, hash).Items {
-		if _, told := rec.Reported[reportKey(hash, i)]; i.Status == enplace.ItemFailed && !told {
+		key := reportKey(hash, i)
+		_, before := rec.Reported[key]
+		_, now := m.told[key]
+		if (i.Status == enplace.ItemFailed || triedAgain(i)) && !before && !now {
 			fresh = append(fresh, i)
 		}
 	}
 	return fresh
+}
+
+// triedAgain reports whether an item that failed is being installed once more: put keeps why it failed until that is settled.
+func triedAgain(i enplace.ComputerItem) bool {
+	return i.Status == enplace.ItemInstalling && i.Error != ""
+}
+
+// keepTold writes into a record which failures were told. The record is being written, so that nothing comes between.
+func (m *machine) keepTold(r *store.ComputerRecord) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, attempt := range m.told {
+		if r.Reported == nil {
+			r.Reported = map[string]int{}
+		}
+		r.Reported[key] = attempt
+	}
+}
+
+// forgetTold has a failure told again, should it come again. The record is being written.
+func (m *machine) forgetTold(r *store.ComputerRecord, key string) {
+	delete(r.Reported, key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.told, key)
 }
 
 func reportKey(hash string, i enplace.ComputerItem) string {
@@ -61,9 +85,24 @@ func installing(items []enplace.ComputerItem) enplace.Notice {
 
 func noticed(items []enplace.ComputerItem) (shown []enplace.NoticedItem, more int) {
 	for _, i := range items[:min(len(items), enplace.MaxReportedItems)] {
-		shown = append(shown, enplace.NoticedItem{Key: i.Key, Scope: i.Scope, ErrorTail: i.ErrorTail})
+		shown = append(shown, enplace.NoticedItem{Key: i.Key, Scope: i.Scope, ErrorTail: reason(i)})
 	}
 	return shown, len(items) - len(shown)
+}
+
+// reason is what failed, in a line, and as much of the end of what that printed as there is room for.
+func reason(i enplace.ComputerItem) string {
+	if i.Error == "" || i.ErrorTail == "" {
+		return i.Error + i.ErrorTail
+	}
+	tail := i.ErrorTail
+	if room := max(enplace.MaxErrorTail-len(i.Error)-1, 0); len(tail) > room {
+		tail = tail[len(tail)-room:]
+		if _, whole, ok := strings.Cut(tail, "\n"); ok {
+			tail = whole
+		}
+	}
+	return i.Error + "\n" + strings.ToValidUTF8(tail, "")
 }
 
 func names(n enplace.Notice) string {

@@ -78,6 +78,9 @@ func (m *machine) prepare(ctx context.Context, set store.SetRecord) (rec store.C
 	}
 	if slices.ContainsFunc(rec.Sets, func(c enplace.ComputerSet) bool { return c.Attempts > 0 }) {
 		m.s.cfg.Logger.Error("the volume of a computer is gone; it starts anew", "computer", m.id)
+		m.mu.Lock()
+		clear(m.told)
+		m.mu.Unlock()
 		rec, err = m.update(ctx, func(r *store.ComputerRecord) { r.Sets, r.Exports, r.Reported = nil, nil, nil })
 	}
 	return rec, true, err
@@ -164,6 +167,7 @@ func (m *machine) reset(ctx context.Context) error {
 	box := m.box
 	m.box = nil
 	clear(m.retries)
+	clear(m.told)
 	m.commands, m.dirty = nil, false
 	m.mu.Unlock()
 	if box != nil {

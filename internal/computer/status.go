@@ -230,12 +230,15 @@ func (s *Service) Retry(ctx context.Context, c enplace.Caller, hash string) (int
 	n := 0
 	for _, rec := range l.Items {
 		state := find(rec, hash)
-		if state.Attempts == 0 || state.AppliedAt != nil || s.cfg.Toolchain.MayComputer(ctx, c, access.Run, rec.ID) != nil {
+		if state.AppliedAt != nil || s.cfg.Toolchain.MayComputer(ctx, c, access.Run, rec.ID) != nil {
 			continue
 		}
-		if m := s.machine(rec.ID); !m.retryNow(hash) {
-			now := s.cfg.Now().UTC()
-			if _, err := m.update(ctx, func(r *store.ComputerRecord) { setOf(r, hash).RetryAt = &now }); err != nil {
+		m := s.machine(rec.ID)
+		if !m.retryNow(hash) {
+			if state.Attempts == 0 { // its first try is to come
+				continue
+			}
+			if _, err := m.update(ctx, func(r *store.ComputerRecord) { setOf(r, hash).TriedAt, setOf(r, hash).RetryAt = nil, nil }); err != nil {
 				return n, err
 			}
 		}

@@ -22,7 +22,7 @@ func encodeComputer(c store.ComputerRecord) (root, record string, err error) {
 	c.Sets, c.Commands = slices.Clone(c.Sets), slices.Clone(c.Commands)
 	for i := range c.Sets {
 		set := &c.Sets[i]
-		set.AppliedAt, set.RetryAt = keptPtr(set.AppliedAt), keptPtr(set.RetryAt)
+		set.AppliedAt, set.TriedAt, set.RetryAt = keptPtr(set.AppliedAt), keptPtr(set.TriedAt), keptPtr(set.RetryAt)
 	}
 	for i := range c.Commands {
 		c.Commands[i].At = kept(c.Commands[i].At)
@@ -137,23 +137,50 @@ func (s *Store) DeleteComputer(ctx context.Context, id string) error {
 	return some(s.write.DeleteComputer(ctx, id))
 }
 
-// AppendComputerError adds an entry to the error log, and drops the oldest.
+// AppendComputerError adds an entry to the error log, in place of an earlier one of the same error, and drops the oldest.
 func (s *Store) AppendComputerError(ctx context.Context, id string, e enplace.ComputerError, most int) error {
-	e.At = kept(e.At)
-	entry, err := encode(e)
-	if err != nil {
-		return err
-	}
+	e.At, e.LastAt = kept(e.At), kept(e.LastAt)
 	return s.change(ctx, func(q *db.Queries) error {
 		n, err := q.NextComputerError(ctx, id)
+		if err != nil {
+			return err
+		}
+		rows, err := q.ListComputerErrors(ctx, db.ListComputerErrorsParams{Computer: id, Before: n, Count: int32(most)})
+		if err != nil {
+			return err
+		}
+		drop := db.DropComputerErrorsParams{Computer: id}
+		for i, r := range rows {
+			had, err := computerError(r)
+			if err != nil {
+				return err
+			}
+			if both, ok := had.Joined(e); ok {
+				e, drop.Joined = both, r.N
+				break
+			}
+			if i == most-1 {
+				drop.Last = r.N
+			}
+		}
+		entry, err := encode(e)
 		if err != nil {
 			return err
 		}
 		if err := q.InsertComputerError(ctx, db.InsertComputerErrorParams{Computer: id, N: n, Entry: entry}); err != nil {
 			return err
 		}
-		return q.DropComputerErrors(ctx, db.DropComputerErrorsParams{Computer: id, Last: n - int64(most)})
+		return q.DropComputerErrors(ctx, drop)
 	})
+}
+
+// computerError reads an entry of an error log. Those of earlier programs count one.
+func computerError(r db.ListComputerErrorsRow) (e enplace.ComputerError, err error) {
+	err = decode(r.Entry, &e)
+	if e.Count == 0 {
+		e.Count, e.LastAt = 1, e.At
+	}
+	return e, err
 }
 
 // ListComputerErrors gives the error log, the newest first.
@@ -169,9 +196,7 @@ func (s *Store) ListComputerErrors(ctx context.Context, id string, p enplace.Pag
 		rows, err := q.ListComputerErrors(ctx, db.ListComputerErrorsParams{Computer: id, Before: before, Count: fetch(p)})
 		page := store.PageOf(rows, p, func(r db.ListComputerErrorsRow) string { return store.Cursor(r.N) })
 		list.Next = page.Next
-		list.Items, err = convert(page.Items, err, func(r db.ListComputerErrorsRow) (e enplace.ComputerError, err error) {
-			return e, decode(r.Entry, &e)
-		})
+		list.Items, err = convert(page.Items, err, computerError)
 		return err
 	})
 	return list, err

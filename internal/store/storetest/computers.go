@@ -191,7 +191,8 @@ func computerErrors(t *testing.T, s store.Store) {
 	putPerson(t, s, "ann")
 	putPerson(t, s, "bob")
 	entry := func(n int) enplace.ComputerError {
-		return enplace.ComputerError{At: at(1), Set: "one", Key: fmt.Sprint("k", n), Scope: "team:web", Error: "failed", ErrorTail: "é\u0000<>", Attempt: n}
+		return enplace.ComputerError{At: at(n), LastAt: at(n), Count: 1, Set: "one", Key: fmt.Sprint("k", n), Scope: "team:web", Definition: "d",
+			Error: "failed", ErrorTail: "é\u0000<>", Attempt: n}
 	}
 	want(t, s.AppendComputerError(ctx, "person:ann", entry(0), 3), store.ErrNotFound)
 	_, err := s.ListComputerErrors(ctx, "person:ann", enplace.Page{})
@@ -209,8 +210,10 @@ func computerErrors(t *testing.T, s store.Store) {
 	check(t, s.AppendComputerError(ctx, "person:bob", entry(9), 3))
 	listed(t, "of one time, by when they came", []string{"k3", "k2", "k1"}, key, list)
 	e := entry(3)
-	e.At = kept(e.At)
+	e.At, e.LastAt = kept(e.At), kept(e.LastAt)
 	same(t, "an entry", must[enplace.List[enplace.ComputerError]](t)(list(enplace.Page{})).Items[0], e)
+
+	joinedErrors(t, s, entry, list)
 
 	var wg sync.WaitGroup
 	for n := range 8 {
@@ -226,6 +229,31 @@ func computerErrors(t *testing.T, s store.Store) {
 	check(t, s.DeleteComputer(ctx, "person:ann"))
 	check(t, s.CreateComputer(ctx, computerOf("person:ann")))
 	listed(t, "of a computer made anew", []string{}, key, list)
+}
+
+// joinedErrors: the same error again is the same entry, newest now, and takes nobody's place however often it comes. The log holds
+// k3, k2 and k1.
+func joinedErrors(t *testing.T, s store.Store, entry func(int) enplace.ComputerError, list func(enplace.Page) (enplace.List[enplace.ComputerError], error)) {
+	ctx := t.Context()
+	for n := range 10 {
+		e := entry(1)
+		e.At, e.LastAt, e.Set, e.ErrorTail, e.Attempt = at(20+n), at(20+n), "two", "the last", 20+n
+		check(t, s.AppendComputerError(ctx, "person:ann", e, 3))
+	}
+	key := func(e enplace.ComputerError) string { return e.Key }
+	listed(t, "after one came again", []string{"k1", "k3", "k2"}, key, list)
+	e := entry(1)
+	e.At, e.LastAt, e.Count, e.Set, e.ErrorTail, e.Attempt = kept(at(1)), kept(at(29)), 11, "two", "the last", 29
+	same(t, "one that came again", must[enplace.List[enplace.ComputerError]](t)(list(enplace.Page{})).Items[0], e)
+	for _, change := range []func(*enplace.ComputerError){
+		func(e *enplace.ComputerError) { e.Definition = "other" }, func(e *enplace.ComputerError) { e.Error = "other" },
+		func(e *enplace.ComputerError) { e.Scope = "organisation" },
+	} {
+		e := entry(1)
+		change(&e)
+		check(t, s.AppendComputerError(ctx, "person:ann", e, 6))
+	}
+	listed(t, "with other errors of its key", []string{"k1", "k1", "k1", "k1", "k3", "k2"}, key, list)
 }
 
 // imagesOfToolchains: what bundles and computers need is kept, and no longer than they are there.

@@ -32,16 +32,17 @@ func (q *Queries) DeleteComputer(ctx context.Context, id string) (int64, error) 
 }
 
 const dropComputerErrors = `-- name: DropComputerErrors :exec
-DELETE FROM computer_errors WHERE computer = $1 AND n <= $2
+DELETE FROM computer_errors WHERE computer = $1 AND (n <= $2 OR n = $3)
 `
 
 type DropComputerErrorsParams struct {
 	Computer string
 	Last     int64
+	Joined   int64
 }
 
 func (q *Queries) DropComputerErrors(ctx context.Context, arg DropComputerErrorsParams) error {
-	_, err := q.exec(ctx, q.dropComputerErrorsStmt, dropComputerErrors, arg.Computer, arg.Last)
+	_, err := q.exec(ctx, q.dropComputerErrorsStmt, dropComputerErrors, arg.Computer, arg.Last, arg.Joined)
 	return err
 }
 

@@ -26,7 +26,7 @@ UPDATE computers SET errors = errors + 1 WHERE id = $1 RETURNING errors;
 INSERT INTO computer_errors (computer, n, entry) VALUES ($1, $2, $3);
 
 -- name: DropComputerErrors :exec
-DELETE FROM computer_errors WHERE computer = $1 AND n <= sqlc.arg(last);
+DELETE FROM computer_errors WHERE computer = $1 AND (n <= sqlc.arg(last) OR n = sqlc.arg(joined));
 
 -- name: ListComputerErrors :many
 SELECT n, entry FROM computer_errors
