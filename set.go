@@ -118,7 +118,7 @@ const (
 // Bundle is the image of an installed set.
 type Bundle struct {
 	Status  BundleStatus    `json:"status" enum:"building,ready,failed,not_prepared"`
-	Reason  string          `json:"reason,omitempty" doc:"Why it failed, or is not prepared"`
+	Reason  string          `json:"reason,omitempty" doc:"Why it failed, is not prepared, or waits to be built again"`
 	Image   Digest          `json:"image,omitempty"`
 	Bytes   int64           `json:"bytes,omitempty"`
 	Items   []InstalledItem `json:"items,omitempty" doc:"With exact versions"`

@@ -239,9 +239,13 @@ func (a *app) toolchains(o serveOptions, blobs *dir.Store, git *clone.Cloner, sc
 	if err != nil {
 		return err
 	}
+	token, err := readToken(o.githubToken)
+	if err != nil {
+		return err
+	}
 	a.toolchain = toolchain.New(toolchain.Config{
 		Store: a.store, Blobs: blobs, Git: git, Runtime: a.runtime, Base: a.baseNow, Sealer: sealer, Audit: trail, Logger: a.log, Now: a.clock.Now, Settled: a.clock.Settled,
-		Retire: a.keys.Retire,
+		Retire: a.keys.Retire, GitHubToken: token,
 		LogDir: filepath.Join(a.data, "logs", "sets"), Scratch: scratch, Limits: o.buildLimits, SyncEvery: o.syncEvery,
 	})
 	a.computers = computer.New(computer.Config{

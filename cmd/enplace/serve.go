@@ -52,6 +52,7 @@ type serveOptions struct {
 	syncEvery      time.Duration
 	computerLimits enplace.Limits
 	maxComputers   int
+	githubToken    string // the file
 	idle           time.Duration
 	retry          time.Duration
 }
@@ -104,6 +105,7 @@ DIR/operator.key. /readyz answers 200 once tasks and builds can run.`,
 	f.IntVar(&o.computerLimits.MemoryMiB, "computer-memory", enplace.DefaultComputerLimits.MemoryMiB, "MiB of memory that a computer may use")
 	f.IntVar(&o.computerLimits.DiskMiB, "computer-disk", enplace.DefaultComputerLimits.DiskMiB, "MiB that a computer may write, for those made from now on")
 	f.DurationVar(&o.retry, "set-retry", enplace.FailedRetry, "after which time a failed set is tried again by itself")
+	f.StringVar(&o.githubToken, "github-token-file", "", "file with a token for GitHub, by which bundles fetch releases; give it no permissions, and nobody else the file")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	f.Float64Var(&o.quota.PerSecond, "key-rate", server.DefaultQuota.PerSecond, "requests a second that one key may send")
 	f.IntVar(&o.quota.Burst, "key-burst", server.DefaultQuota.Burst, "requests that one key may send at once, after a pause")

@@ -14,7 +14,7 @@ const fetchPlace = mise.Place(mise.Own + "/fetch")
 
 // fetch takes from GitHub, with the job's token, what can be taken without running anything of it: before all else, because
 // from the first script on anything in the box may be somebody else's, mise among it. What cannot be fetched so is installed
-// with the rest, without a token.
+// with the rest, without a token. So are items of persons: what the token may read is the operator's to give, not theirs to take.
 func (p *pass) fetch(ctx context.Context) error {
 	if p.job.Token == "" || len(p.job.Have) > 0 {
 		return nil
@@ -29,6 +29,9 @@ func (p *pass) fetch(ctx context.Context) error {
 }
 
 func (p *pass) fetchFor(ctx context.Context, it *item) error {
+	if it.Scope.Person() != "" {
+		return nil
+	}
 	toml, _ := it.File(enplace.ItemMiseName)
 	versions, sources := it.known()
 	names, files, err := mise.FromGitHub(toml, versions, sources)

@@ -268,7 +268,7 @@ func (p *pass) room() int {
 
 // result is how the items stand now.
 func (p *pass) result() Result {
-	r := Result{Limited: p.limited, Items: make([]enplace.InstalledItem, 0, len(p.items)), Exports: []string{}}
+	r := Result{Limited: max(time.Until(p.limited), 0), Items: make([]enplace.InstalledItem, 0, len(p.items)), Exports: []string{}}
 	vars := map[string]string{}
 	if dirs := p.search(p.items); len(dirs) > 0 {
 		vars["PATH"] = "PATH=" + strings.Join(dirs, ":")

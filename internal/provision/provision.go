@@ -50,9 +50,9 @@ type Result struct {
 	Items   []enplace.InstalledItem
 	Exports []string // KEY=value, ordered; PATH has the folders of items alone
 
-	// Limited is until when a source refuses to be asked again by something that failed, as it said itself, an hour ahead at most;
-	// the zero time where none did.
-	Limited time.Time
+	// Limited is for how long a source refuses to be asked again by something that failed, as it said itself: an hour at most, and
+	// zero where none did.
+	Limited time.Duration
 }
 
 // VersionKey names a tool of an item in Job.Versions.

@@ -82,6 +82,11 @@ func (it *item) failTools() {
 	if first == nil {
 		return
 	}
+	if len(reasons) > 1 {
+		for i := range reasons {
+			reasons[i] = enplace.Shown(reasons[i], maxReason)
+		}
+	}
 	if more > 0 {
 		reasons = append(reasons, fmt.Sprintf("and %d tools more failed", more))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +21,9 @@ import (
 
 const (
 	maxWaitingBundles = 10_000
-	usedEvery         = time.Minute // how often the use of a set is written, at most
-	bundleDeadline    = time.Hour   // of one bundle, all its items together
+	usedEvery         = time.Minute      // how often the use of a set is written, at most
+	bundleDeadline    = time.Hour        // of one bundle, all its items together
+	limitSpread       = 20 * time.Second // over how long bundles come back that a source refused
 )
 
 // leftOutOfBundles are the folders whose content is no part of an installation. What a script put into a home folder is.
@@ -90,14 +92,14 @@ func (s *Service) enqueue(rec store.SetRecord) {
 	}
 }
 
-// RetryBundle builds a bundle again that failed.
+// RetryBundle builds a bundle again that failed, or waits until a source lets itself be asked.
 func (s *Service) RetryBundle(ctx context.Context, c enplace.Caller, hash string) (enplace.Bundle, error) {
 	if err := access.Check(c, access.Run, access.Thing{What: "set", ID: hash, Shared: true}); err != nil {
 		return enplace.Bundle{}, err
 	}
 	again := false
 	rec, err := s.updateSet(ctx, hash, func(r *store.SetRecord) {
-		if again = r.Bundle.Status == enplace.BundleFailed; again {
+		if again = r.Bundle.Status == enplace.BundleFailed || r.Bundle.Reason != "" && r.Bundle.Status == enplace.BundleBuilding; again {
 			r.Bundle = enplace.Bundle{Status: enplace.BundleBuilding}
 		}
 	})
@@ -149,36 +151,54 @@ func (s *Service) build(ctx context.Context, hash string) error {
 	if err != nil || rec.Bundle.Status != enplace.BundleBuilding {
 		return ignoreMissing(err)
 	}
-	bundle, err := s.logged(ctx, rec.Set)
+	bundle, limited, err := s.logged(ctx, rec)
 	if ctx.Err() != nil {
 		return nil
 	}
-	if err != nil {
-		s.cfg.Logger.Warn("a bundle failed", "set", hash, "err", err)
-		bundle.Status, bundle.Reason = enplace.BundleFailed, reason(err)
-	}
 	now := s.cfg.Now().UTC()
-	bundle.BuiltAt = &now
+	switch {
+	case err == nil:
+		bundle.BuiltAt = &now
+	case limited > 0:
+		s.cfg.Logger.Info("a bundle waits until a source lets itself be asked again", "set", hash, "wait", limited, "err", err)
+		bundle.Status, bundle.Reason = enplace.BundleBuilding, reason(err)+"; it is built again after that"
+		defer s.buildAfter(rec, limited)
+	default:
+		s.cfg.Logger.Warn("a bundle failed", "set", hash, "err", err)
+		bundle.Status, bundle.Reason, bundle.BuiltAt = enplace.BundleFailed, reason(err), &now
+	}
 	_, err = s.updateSet(ctx, hash, func(r *store.SetRecord) { r.Bundle = bundle })
 	return ignoreMissing(err)
 }
 
+// buildAfter has a bundle built when a source lets itself be asked again. After a restart of the server it is tried at once.
+func (s *Service) buildAfter(rec store.SetRecord, wait time.Duration) {
+	s.done.Go(func() {
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(wait + rand.N(limitSpread)):
+			s.enqueue(rec)
+		}
+	})
+}
+
 // logged is install with a log.
-func (s *Service) logged(ctx context.Context, set enplace.Set) (enplace.Bundle, error) {
+func (s *Service) logged(ctx context.Context, rec store.SetRecord) (_ enplace.Bundle, limited time.Duration, err error) {
+	set := rec.Set
 	log, err := transcript.Create(s.logPath(set.Hash), enplace.MaxLogBytes, s.redactor(set.Chain).Lines())
 	if err != nil {
-		return enplace.Bundle{}, fmt.Errorf("opening the log of a bundle: %w", err)
+		return enplace.Bundle{}, 0, fmt.Errorf("opening the log of a bundle: %w", err)
 	}
 	defer log.Close()
 	s.hub.Notify(set.Hash) // there is a log to follow
-	bundle, err := s.install(ctx, set, log)
+	bundle, limited, err := s.install(ctx, rec, log)
 	switch {
 	case ctx.Err() != nil:
 		log.Note("interrupted by the server's end; it is built anew")
 	case err != nil:
 		log.Note("failed: %s", reason(err))
 	}
-	return bundle, err
+	return bundle, limited, err
 }
 
 func ignoreMissing(err error) error {
@@ -197,15 +217,17 @@ func reason(err error) string {
 }
 
 // install brings the set onto a clean sandbox and keeps what that changed, in and outside of mise's directory. A set of which
-// an item failed has no bundle: each computer installs it, and says what is wrong.
-func (s *Service) install(ctx context.Context, set enplace.Set, log *transcript.Writer) (enplace.Bundle, error) {
+// an item failed has no bundle: each computer installs it, and says what is wrong. What an earlier attempt resolved stays so. Where a
+// source was asked too often, limited says for how long it refuses.
+func (s *Service) install(ctx context.Context, rec store.SetRecord, log *transcript.Writer) (_ enplace.Bundle, limited time.Duration, err error) {
+	set := rec.Set
 	ctx, cancel := context.WithTimeoutCause(ctx, bundleDeadline, enplace.Errorf(enplace.KindUnavailable, "the installation took longer than %s", bundleDeadline))
 	defer cancel()
 	box, err := s.cfg.Runtime.Start(ctx, sandbox.Spec{
 		ID: "bundle_" + set.Hash[:16], Root: []enplace.Digest{set.Base}, Limits: s.cfg.Limits, Egress: set.Egress,
 	})
 	if err != nil {
-		return enplace.Bundle{}, fmt.Errorf("starting the sandbox of a bundle: %w", err)
+		return enplace.Bundle{}, 0, fmt.Errorf("starting the sandbox of a bundle: %w", err)
 	}
 	defer func() {
 		if err := box.Stop(context.WithoutCancel(ctx)); err != nil {
@@ -215,23 +237,24 @@ func (s *Service) install(ctx context.Context, set enplace.Set, log *transcript.
 	redactor := s.redactor(set.Chain)
 	res, err := provision.Apply(ctx, box, provision.Job{
 		Set: set, Log: log, Redact: func(text string) string { return string(redactor.Bytes([]byte(text))) },
+		Versions: provision.Versions(rec.Bundle.Items), Sources: provision.SourcesOf(rec.Bundle.Items), Token: s.cfg.GitHubToken,
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
 	if err != nil {
-		return enplace.Bundle{}, err
+		return enplace.Bundle{}, 0, err
 	}
 	bundle := enplace.Bundle{Status: enplace.BundleReady, Items: res.Items}
 	if failed := failures(res.Items); failed != "" {
-		return bundle, enplace.Errorf(enplace.KindInvalid, "could not be installed: %s", failed)
+		return bundle, res.Limited, enplace.Errorf(enplace.KindInvalid, "could not be installed: %s", failed)
 	}
 	info, err := box.Capture(ctx, "/", "", leavesOut)
 	if err != nil {
-		return bundle, fmt.Errorf("keeping the installed set: %w", err)
+		return bundle, 0, fmt.Errorf("keeping the installed set: %w", err)
 	}
 	bundle.Image, bundle.Bytes = info.Digest, info.Bytes
-	return bundle, nil
+	return bundle, 0, nil
 }
 
 func failures(items []enplace.InstalledItem) string {

@@ -225,6 +225,9 @@ func (s *Service) redactor(scopes []enplace.Scope) *redact.Redactor {
 	s.secrets.Lock()
 	defer s.secrets.Unlock()
 	var values []string
+	if s.cfg.GitHubToken != "" { // too long to be found by guessing
+		values = append(values, s.cfg.GitHubToken)
+	}
 	for _, scope := range scopes {
 		if h := s.hidden[scope]; h != nil {
 			values = slices.AppendSeq(append(values, h.former...), maps.Values(h.now))

@@ -50,6 +50,10 @@ type Config struct {
 
 	Scratch string // a folder for archives being read
 
+	// GitHubToken is given to installers of releases in the sandboxes of bundles, before anything else runs there; none when empty.
+	// It is redacted like a value of every scope.
+	GitHubToken string
+
 	Limits    enplace.Limits // of the sandbox that a bundle is built in; default enplace.DefaultBuildLimits
 	SyncEvery time.Duration  // how often plugins of git repositories are synced; default DefaultSyncEvery, negative for never
 	Retention time.Duration  // how long a set that nobody uses is kept, with its bundle; default DefaultRetention
