@@ -293,7 +293,7 @@ func (p *pass) lay(ctx context.Context, it *item) (ended, error) {
 // lastLine gives what a command said last, for a message.
 func lastLine(e ended) string {
 	if e.refused != nil {
-		return enplace.Shown(e.refused.Error(), maxReason)
+		return enplace.Shown(message(e.refused), maxReason)
 	}
 	lines := strings.Split(strings.TrimSpace(e.printed), "\n")
 	return enplace.Shown(lines[len(lines)-1], maxReason)

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"enplace"
+	"enplace/internal/mise"
 	"enplace/internal/sandbox"
 	"enplace/internal/transcript"
 )
@@ -37,8 +38,12 @@ func (e ended) ok() bool { return e.refused == nil && e.Code == 0 }
 // run runs an installation or a script, with its output in the log. The error is for a box that stopped and a context that
 // ended.
 func (p *pass) run(ctx context.Context, c sandbox.Command) (ended, error) {
+	return p.runInto(ctx, c, p.job.Log)
+}
+
+func (p *pass) runInto(ctx context.Context, c sandbox.Command, log io.Writer) (ended, error) {
 	p.note("$ %s", strings.Join(c.Argv, " "))
-	out := &output{log: p.job.Log}
+	out := &output{log: log}
 	var quiet transcript.Silence
 	heard := quiet.Of(out)
 	c.Stdout, c.Stderr, c.Timeout, c.Whole = heard, heard, p.job.Timeout, true
@@ -73,7 +78,26 @@ func (p *pass) exec(ctx context.Context, c sandbox.Command) (sandbox.Exit, error
 	if c.Dir == "" {
 		c.Dir = "/"
 	}
-	return p.box.Exec(ctx, c)
+	exit, err := p.box.Exec(ctx, c)
+	return exit, broken(c.Argv[0], err)
+}
+
+// broken says what becomes of a box whose base something inside has damaged: without a shell or mise nothing can be installed
+// there any more, and trying again does not help.
+func broken(program string, err error) error {
+	if !slices.Contains([]string{"/bin/sh", "/bin/rm", mise.Program}, program) || enplace.KindOf(err) != enplace.KindInvalid {
+		return err
+	}
+	return enplace.Invalidf("%s: something inside removed what the base brings; a reset makes the computer anew, without its files", message(err))
+}
+
+// message is an error without the field of a request, which nobody has made here.
+func message(err error) string {
+	var e *enplace.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return err.Error()
 }
 
 // fatal tells the errors that end a pass from those of one command: an *enplace.Error says that it could not be started.
