@@ -1,6 +1,29 @@
 package server
 
-import "testing"
+import (
+	"testing"
+
+	"enplace"
+)
+
+func TestNumbersTooLargeForTheirFields(t *testing.T) {
+	t.Parallel()
+	var v struct {
+		enplace.ExecRequest
+		A struct {
+			B int `json:"b"`
+		} `json:"a"`
+	}
+	for body, want := range map[string]string{
+		`{"timeout": 1e30}`:  "timeout cannot hold this number 1e30",
+		`{"a": {"b": 1e30}}`: "a.b cannot hold this number 1e30",
+		`[]`:                 "it cannot hold this array",
+	} {
+		if err := readJSON([]byte(body), &v); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
 
 func TestJSONThatMeansThisOrThat(t *testing.T) {
 	t.Parallel()

@@ -111,7 +111,11 @@ func readJSON(data []byte, v any) error {
 	}
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
-		return fmt.Errorf("%s cannot hold this %s", cmp.Or(mismatch.Field, "it"), mismatch.Value)
+		field := mismatch.Field
+		for embedded, inner, ok := strings.Cut(field, "."); ok && strings.ToLower(embedded) != embedded; embedded, inner, ok = strings.Cut(field, ".") {
+			field = inner // the name of a type is nobody's business
+		}
+		return fmt.Errorf("%s cannot hold this %s", cmp.Or(field, "it"), mismatch.Value)
 	}
 	return err
 }
