@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -18,7 +19,7 @@ const MiseName = "mise"
 
 // miseChanges are the subcommands of mise that may change which commands are installed, with their aliases. What any other
 // does, such as exec and run, is mise's alone.
-var miseChanges = strings.Fields(`use u install i uninstall unuse rm remove upgrade up prune link ln sync reshim config cfg toml edit implode`)
+var miseChanges = strings.Fields(`use u install i uninstall unuse rm remove upgrade up prune link ln sync reshim config cfg toml edit`)
 
 // miseSettings are mise's where it works for the computer. What is installed inside has a folder of its own, so that prune,
 // unuse and upgrade leave the sets' tools alone; those are found there and not installed twice. npm installs npm packages:
@@ -40,12 +41,39 @@ func miseSettings(t shim.Tools, trusted string) []string {
 	}
 }
 
+// miseDepthVar counts how often mise led to mise: a program that calls mise exec for the tool of its own name is found again by
+// mise where the tool's own program is gone, and so on without end.
+const (
+	miseDepthVar = "ENPLACE_MISE"
+	maxMiseDepth = 16 // tasks that run tasks go a few deep
+)
+
+// deeperMise gives the variable for the mise that is called now; ok is false where that is one too many.
+func deeperMise(before string) (variable string, ok bool) {
+	n, err := strconv.Atoi(before)
+	if err != nil || n < 0 {
+		n = 0 // anybody may have written it
+	}
+	return fmt.Sprintf("%s=%d", miseDepthVar, n+1), n < maxMiseDepth
+}
+
 // Mise runs the base's mise with the computer's settings, and gives its exit status. Afterwards what it installed has shims,
 // also when it failed half-way. It may not return: where nothing is to be done afterwards the process becomes mise.
 func Mise(args []string) int {
 	t := shim.Default
 	args, sub, global := miseArguments(args)
-	env := replaced(os.Environ(), miseSettings(t, os.Getenv("MISE_TRUSTED_CONFIG_PATHS")))
+	depth, ok := deeperMise(os.Getenv(miseDepthVar))
+	if !ok {
+		return complain(127, "mise leads back to mise, again and again: a program on PATH calls mise for the tool of its own name, whose program is gone. "+
+			"Let it call the tool by its whole path, or have the tool installed again")
+	}
+	if why := miseRefused(sub); why != "" {
+		return complain(1, "%s", why)
+	}
+	env := replaced(os.Environ(), append(miseSettings(t, os.Getenv("MISE_TRUSTED_CONFIG_PATHS")), depth))
+	if slices.Contains(miseOwn, sub) {
+		env = replaced(env, []string{"MISE_SHARED_INSTALL_DIRS="})
+	}
 	if !slices.Contains(miseChanges, sub) {
 		err := syscall.Exec(shim.Mise, append([]string{shim.Mise}, args...), env)
 		return complain(127, "cannot run mise: %v", err)
