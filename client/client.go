@@ -146,6 +146,9 @@ func (c *Client) do(ctx context.Context, k call) (*http.Response, error) {
 }
 
 func (c *Client) request(ctx context.Context, k call) (*http.Request, error) {
+	if strings.HasSuffix(k.path, "/") {
+		return nil, enplace.Errorf(enplace.KindMalformed, "a name is empty")
+	}
 	target := c.base + k.path
 	if len(k.query) > 0 {
 		target += "?" + k.query.Encode()

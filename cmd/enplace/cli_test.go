@@ -58,6 +58,78 @@ func TestHelp(t *testing.T) {
 	walk(newRoot(&cli{}))
 }
 
+// Every command that takes something shows an example; and what examples show is how it is written.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Runnable() && cmd.Example == "" && strings.Contains(cmd.Use, " ") && cmd.Name() != "help" {
+			t.Errorf("%s has no example", cmd.CommandPath())
+		}
+		if lines := commandLines(cmd.Example); cmd.Example != "" && len(lines) == 0 {
+			t.Errorf("no example of %s runs enplace", cmd.CommandPath())
+		}
+		for _, words := range commandLines(cmd.Example) {
+			shown, rest, err := newRoot(&cli{}).Find(words)
+			if err == nil {
+				err = shown.ParseFlags(rest)
+			}
+			if err == nil {
+				err = shown.ValidateArgs(shown.Flags().Args())
+			}
+			if err != nil {
+				t.Errorf("an example of %s is wrong: enplace %s: %v", cmd.CommandPath(), quoteWords(words), err)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			if sub.Name() != "completion" {
+				walk(sub)
+			}
+		}
+	}
+	walk(newRoot(&cli{}))
+}
+
+// commandLines gives the words of each enplace in lines for a shell, without its name.
+func commandLines(example string) [][]string {
+	var all [][]string
+	for line := range strings.Lines(example) {
+		var words []string
+		quote, word, begun := rune(0), "", false
+		end := func() {
+			if begun {
+				words = append(words, word)
+			}
+			word, begun = "", false
+		}
+		over := func() {
+			end()
+			for i, w := range words {
+				if w == "enplace" && (i == 0 || words[i-1] == "--") {
+					all = append(all, words[i+1:])
+				}
+			}
+			words = nil
+		}
+		for _, r := range line {
+			switch {
+			case quote != 0 && r == quote:
+				quote = 0
+			case quote == 0 && (r == '\'' || r == '"'):
+				quote, begun = r, true
+			case quote == 0 && strings.ContainsRune("|<>;&()$", r):
+				over()
+			case quote == 0 && (r == ' ' || r == '\n'):
+				end()
+			default:
+				word, begun = word+string(r), true
+			}
+		}
+		over()
+	}
+	return all
+}
+
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
 	for line, code := range map[string]int{

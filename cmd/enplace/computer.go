@@ -83,6 +83,7 @@ func newComputerShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show COMPUTER",
 		Short:             "Show a computer: its sets, item by item, and its last commands",
+		Example:           `  enplace computer show person:ann`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerComputers),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
@@ -104,11 +105,11 @@ func printComputer(w io.Writer, v enplace.Computer) {
 			v.Limits.MemoryMiB, v.Limits.DiskMiB, v.Limits.CPUs, v.Limits.Processes)}, []string{"used", ago(v.UsedAt)}, []string{"created", ago(v.CreatedAt)})
 	for _, s := range v.Sets {
 		fmt.Fprintf(w, "\nset %s, complete: %s, to be tried again: %s, attempts: %d\n", s.Hash, when(s.AppliedAt), when(s.RetryAt), s.Attempts)
-		items := make([]enplace.InstalledItem, len(s.Items))
+		items, obtained := make([]enplace.InstalledItem, len(s.Items)), make([]enplace.Obtained, len(s.Items))
 		for i, item := range s.Items {
-			items[i] = item.InstalledItem
+			items[i], obtained[i] = item.InstalledItem, item.Obtained
 		}
-		printItems(w, items)
+		printItems(w, items, obtained...)
 	}
 	if len(v.Local) > 0 {
 		rows := [][]string{{"INSTALLED INSIDE", "VERSION"}}

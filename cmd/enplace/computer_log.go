@@ -16,6 +16,7 @@ func newComputerErrors(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "errors COMPUTER",
 		Short:             "List what could not be installed on a computer, newest first",
+		Example:           `  enplace computer errors person:ann --limit 5`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerComputers),
 	}
@@ -35,7 +36,11 @@ func newComputerErrors(c *cli) *cobra.Command {
 		}
 		return c.print(all, func(w io.Writer) {
 			for _, e := range all {
-				fmt.Fprintf(w, "%s  %s of %s, attempt %d: %s\n%s", ago(e.At), e.Key, e.Scope, e.Attempt, printable(e.Error), lines(e.ErrorTail, "  "))
+				times := ""
+				if e.Count > 1 {
+					times = fmt.Sprintf(", %d times since %s", e.Count, ago(e.At))
+				}
+				fmt.Fprintf(w, "%s  %s of %s, attempt %d%s: %s\n%s", ago(e.LastAt), e.Key, e.Scope, e.Attempt, times, printable(e.Error), lines(e.ErrorTail, "  "))
 			}
 		})
 	})
@@ -45,9 +50,11 @@ func newComputerErrors(c *cli) *cobra.Command {
 func newComputerLog(c *cli) *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
-		Use:   "log COMPUTER HASH",
-		Short: "Print the log of a set's last installation on a computer",
-		Args:  cobra.ExactArgs(2),
+		Use:     "log COMPUTER SET",
+		Short:   "Print the log of a set's last installation on a computer",
+		Long:    `Print the log of a set's last installation on a computer. SET is the set's hash, or a conversation that has the set now.`,
+		Example: `  enplace computer log person:ann ann-1 --follow`,
+		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: completeEach(c, offerComputers, func(ctx context.Context, api *client.Client, before []string) []string {
 			v, _ := api.Computer(ctx, before[0]) // an error is no offer
 			var hashes []string
@@ -60,11 +67,15 @@ func newComputerLog(c *cli) *cobra.Command {
 			if err := checkComputer(args[0]); err != nil {
 				return err
 			}
-			if follow {
-				_, err := api.FollowComputerLog(ctx, args[0], args[1], c.out)
+			hash, err := setHash(ctx, api, args[1])
+			if err != nil {
 				return err
 			}
-			return copyOut(c.out)(api.ComputerLog(ctx, args[0], args[1]))
+			if follow {
+				_, err := api.FollowComputerLog(ctx, args[0], hash, c.out)
+				return err
+			}
+			return copyOut(c.out)(api.ComputerLog(ctx, args[0], hash))
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as the log grows")
@@ -92,7 +103,7 @@ func newComputerReset(c *cli) *cobra.Command {
 		if err := api.ResetComputer(ctx, args[0]); err != nil {
 			return err
 		}
-		return c.print(map[string]string{"removed": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "removed %s\n", args[0]) })
+		return printRemoved(c, args[0])
 	})
 	return cmd
 }

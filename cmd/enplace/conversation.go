@@ -22,7 +22,7 @@ the organisation and the room's team. Its commands run on the computer of the pe
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newConversationPut(c), newConversationList(c), newConversationShow(c),
-		removal(c, "remove ID", "Remove a conversation; its computer stays", offerConversations, (*client.Client).DeleteConversation))
+		removal(c, "remove ID", "Remove a conversation; its computer stays", "enplace conversation remove ann-1", offerConversations, (*client.Client).DeleteConversation))
 	return cmd
 }
 
@@ -93,6 +93,7 @@ func newConversationShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show ID",
 		Short:             "Show a conversation",
+		Example:           `  enplace conversation show ann-1`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerConversations),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {

@@ -21,7 +21,7 @@ func newEgress(c *cli) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newEgressShow(c), newEgressSet(c),
-		removal(c, "remove SCOPE", "Leave what computers reach to the other scopes", offerScopes, func(api *client.Client, ctx context.Context, scope string) error {
+		removal(c, "remove SCOPE", "Leave what computers reach to the other scopes", "enplace egress remove team:web", offerScopes, func(api *client.Client, ctx context.Context, scope string) error {
 			return api.DeleteEgress(ctx, enplace.Scope(scope))
 		}))
 	return cmd
@@ -31,6 +31,7 @@ func newEgressShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show SCOPE",
 		Short:             "Show a scope's own policy",
+		Example:           `  enplace egress show team:web`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerScopes),
 		RunE: withScope(c, func(ctx context.Context, api *client.Client, scope enplace.Scope, _ []string) error {

@@ -16,6 +16,7 @@ func newEnvBuilds(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "builds ENV",
 		Short:             "List builds",
+		Example:           `  enplace env builds content-studio`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, _ []string) error {
@@ -44,6 +45,7 @@ func newEnvCancel(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "cancel ENV [BUILD]",
 		Short:             "Cancel a build (default: the newest)",
+		Example:           `  enplace env cancel content-studio`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
@@ -63,8 +65,10 @@ func newEnvCancel(c *cli) *cobra.Command {
 func newEnvLog(c *cli) *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
-		Use:               "log ENV [BUILD]",
-		Short:             "Print the log of a build (default: the newest)",
+		Use:   "log ENV [BUILD]",
+		Short: "Print the log of a build (default: the newest)",
+		Example: `  enplace env log content-studio
+  enplace env log content-studio 3`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {

@@ -15,6 +15,7 @@ func newEnvFiles(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "files ENV [PREFIX]",
 		Short:             "List the files of an environment's tree",
+		Example:           `  enplace env files content-studio data`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {

@@ -56,6 +56,7 @@ func newEnvGet(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "get ENV PATH",
 		Short:             "Print one file of the tree",
+		Example:           `  enplace env get content-studio data/articles.csv > articles.csv`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
@@ -74,6 +75,7 @@ func newEnvRemove(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "rm ENV PATH",
 		Short:             "Remove a file, or a folder with all below it, from the tree",
+		Example:           `  enplace env rm content-studio data/old.csv`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {

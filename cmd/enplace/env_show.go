@@ -16,6 +16,7 @@ func newEnvShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show ENV",
 		Short:             "Show an environment: packages, versions, where it stands",
+		Example:           `  enplace env show content-studio`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEnvironments(c),
 		RunE: withEnvironment(c, func(_ context.Context, _ *client.Client, e enplace.Environment, _ []string) error {

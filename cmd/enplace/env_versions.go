@@ -15,8 +15,10 @@ import (
 
 func newEnvVersions(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:               "versions ENV [VERSION]",
-		Short:             "List versions, or show what one is made of",
+		Use:   "versions ENV [VERSION]",
+		Short: "List versions, or show what one is made of",
+		Example: `  enplace env versions content-studio
+  enplace env versions content-studio 2`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: thenVersions(c, 1),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
@@ -69,6 +71,7 @@ func newEnvActivate(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "activate ENV VERSION",
 		Short:             "Make a version the active one: new tasks read it, running ones keep theirs",
+		Example:           `  enplace env activate content-studio 1`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: thenVersions(c, 1),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
@@ -88,6 +91,7 @@ func newEnvDiff(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "diff ENV FROM TO",
 		Short:             "Show the files and packages in which two versions differ",
+		Example:           `  enplace env diff content-studio 1 2`,
 		Args:              cobra.ExactArgs(3),
 		ValidArgsFunction: thenVersions(c, 2),
 		RunE: withEnvironment(c, func(ctx context.Context, api *client.Client, e enplace.Environment, args []string) error {
@@ -131,6 +135,7 @@ func newEnvDelete(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete ENV",
 		Short:             "Delete an environment with its tree, builds and versions",
+		Example:           `  enplace env delete content-studio`,
 		Long:              "Delete an environment with its tree, builds and versions. Tasks that run on it keep what they read until they end.",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEnvironments(c),

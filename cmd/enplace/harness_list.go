@@ -43,6 +43,7 @@ func newHarnessShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show HARNESS",
 		Short:             "Show a harness",
+		Example:           `  enplace harness show report`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeHarnesses(c),
 		RunE: withHarness(c, func(_ context.Context, _ *client.Client, h enplace.Harness) error {
@@ -55,6 +56,7 @@ func newHarnessDelete(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete HARNESS",
 		Short:             "Delete a harness; its tasks stay, and those that run go on",
+		Example:           `  enplace harness delete report`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeHarnesses(c),
 		RunE: withHarness(c, func(ctx context.Context, api *client.Client, h enplace.Harness) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,9 +56,10 @@ func newItemLock(c *cli, locked bool) *cobra.Command {
 		use, short = "unlock KEY", "Let nearer scopes choose about an item of the organisation again"
 	}
 	return &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  cobra.ExactArgs(1),
+		Use:     use,
+		Short:   short,
+		Example: "  enplace item " + strings.Fields(use)[0] + " node",
+		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, func(ctx context.Context, api *client.Client, _ []string) []string {
 			return itemKeys(ctx, api, enplace.Organisation)
 		}),

@@ -85,9 +85,10 @@ func newKeyList(c *cli) *cobra.Command {
 
 func newKeyRevoke(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "revoke KEY",
-		Short: "Make a key useless, at once and for good",
-		Args:  cobra.ExactArgs(1),
+		Use:     "revoke KEY",
+		Short:   "Make a key useless, at once and for good",
+		Example: `  enplace key revoke key_…`,
+		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			api, err := c.client()
 			if err != nil || len(args) > 0 {

@@ -38,7 +38,7 @@ does not show it: a command line is no place for a secret.`,
 		Example: `  enplace keychain put team:web NPM_TOKEN < token.txt
   pass show github | enplace keychain put person:ann GITHUB_TOKEN`,
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completeEach(c, offerScopes, nothing),
+		ValidArgsFunction: completeEach(c, offerScopes, offerSecrets),
 		RunE: withScope(c, func(ctx context.Context, api *client.Client, scope enplace.Scope, args []string) error {
 			value, err := readSecret(c)
 			if err != nil {
@@ -76,6 +76,7 @@ func newKeychainList(c *cli) *cobra.Command {
 		Use:               "list SCOPE",
 		Aliases:           []string{"ls"},
 		Short:             "List what a scope's keychain has, without values",
+		Example:           `  enplace keychain list team:web`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerScopes),
 		RunE: withScope(c, func(ctx context.Context, api *client.Client, scope enplace.Scope, _ []string) error {
@@ -98,18 +99,12 @@ func newKeychainList(c *cli) *cobra.Command {
 
 func newKeychainRemove(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:     "remove SCOPE NAME",
-		Aliases: []string{"rm", "delete"},
-		Short:   "Remove a value; commands that run keep it until they end",
-		Args:    cobra.ExactArgs(2),
-		ValidArgsFunction: completeEach(c, offerScopes, func(ctx context.Context, api *client.Client, before []string) []string {
-			l, _ := api.ListSecrets(ctx, enplace.Scope(before[0]), enplace.Page{Limit: enplace.MaxPageSize}) // an error is no offer
-			var names []string
-			for _, s := range l.Items {
-				names = append(names, s.Name)
-			}
-			return names
-		}),
+		Use:               "remove SCOPE NAME",
+		Aliases:           []string{"rm", "delete"},
+		Short:             "Remove a value; commands that run keep it until they end",
+		Example:           `  enplace keychain remove team:web NPM_TOKEN`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeEach(c, offerScopes, offerSecrets),
 		RunE: withScope(c, func(ctx context.Context, api *client.Client, scope enplace.Scope, args []string) error {
 			if err := api.DeleteSecret(ctx, scope, args[0]); err != nil {
 				return err
@@ -117,4 +112,14 @@ func newKeychainRemove(c *cli) *cobra.Command {
 			return c.print(map[string]string{"removed": args[0]}, func(w io.Writer) { fmt.Fprintf(w, "removed %s of %s\n", args[0], scope) })
 		}),
 	}
+}
+
+// offerSecrets offers the names in the keychain of the scope before them.
+func offerSecrets(ctx context.Context, api *client.Client, before []string) []string {
+	l, _ := api.ListSecrets(ctx, enplace.Scope(before[0]), enplace.Page{Limit: enplace.MaxPageSize}) // an error is no offer
+	var names []string
+	for _, s := range l.Items {
+		names = append(names, s.Name)
+	}
+	return names
 }

@@ -21,7 +21,7 @@ them; a key of kind person has their login as its subject.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newPersonPut(c), newPersonList(c), newPersonShow(c),
-		removal(c, "remove LOGIN", "Remove a person who owns nothing any more, with their conversations", offerPeople, (*client.Client).DeletePerson))
+		removal(c, "remove LOGIN", "Remove a person who owns nothing any more, with their conversations", "enplace person remove ann", offerPeople, (*client.Client).DeletePerson))
 	return cmd
 }
 
@@ -67,6 +67,7 @@ func newPersonShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show LOGIN",
 		Short:             "Show a person",
+		Example:           `  enplace person show ann`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerPeople),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {

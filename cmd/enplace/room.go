@@ -21,7 +21,7 @@ Its computer is room:NAME.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newRoomPut(c), newRoomList(c), newRoomShow(c),
-		removal(c, "remove NAME", "Remove a room without a computer, with its conversations", offerRooms, (*client.Client).DeleteRoom))
+		removal(c, "remove NAME", "Remove a room without a computer, with its conversations", "enplace room remove hall", offerRooms, (*client.Client).DeleteRoom))
 	return cmd
 }
 
@@ -89,6 +89,7 @@ func newRoomShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show NAME",
 		Short:             "Show a room",
+		Example:           `  enplace room show hall`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerRooms),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {

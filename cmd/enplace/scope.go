@@ -102,13 +102,13 @@ func offerScopes(ctx context.Context, api *client.Client, _ []string) []string {
 	return words
 }
 
-// offerSets offers the sets that computers have.
+// offerSets offers conversations, by which sets are named, and the sets that computers have.
 func offerSets(ctx context.Context, api *client.Client, _ []string) []string {
+	words := offerConversations(ctx, api, nil)
 	l, err := api.ListComputers(ctx, enplace.Page{Limit: enplace.MaxPageSize})
 	if err != nil {
-		return nil
+		return words
 	}
-	var words []string
 	for _, v := range l.Items {
 		for _, s := range v.Sets {
 			words = append(words, s.Hash+"\t"+v.ID+", "+counted(len(s.Items), "item"))

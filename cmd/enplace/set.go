@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,7 @@ func newSetShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show CONVERSATION",
 		Short:             "Show a conversation's set as it stands on its computer",
+		Example:           `  enplace set show ann-1`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerConversations),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
@@ -74,16 +76,25 @@ func bundleLine(b enplace.Bundle) string {
 	return line
 }
 
-// printItems writes how items stand, a line for each of their tools, and below them why they do not.
-func printItems(w io.Writer, items []enplace.InstalledItem) {
-	rows := [][]string{{"ITEM", "SCOPE", "STATUS", "TOOL", "REQUESTED", "RESOLVED"}}
-	for _, i := range items {
+// printItems writes how items stand, a line for each of their tools, and below them why they do not. On a computer, obtained says
+// of each how it came there.
+func printItems(w io.Writer, items []enplace.InstalledItem, obtained ...enplace.Obtained) {
+	head := []string{"ITEM", "SCOPE", "STATUS"}
+	if len(obtained) > 0 {
+		head = append(head, "BY")
+	}
+	rows := [][]string{append(head, "TOOL", "REQUESTED", "RESOLVED")}
+	for n, i := range items {
 		row := []string{i.Key, string(i.Scope), string(i.Status)}
+		if n < len(obtained) {
+			row = append(row, orDash(string(obtained[n])))
+		}
+		row = slices.Clip(row)
 		if len(i.Tools) == 0 {
 			rows = append(rows, append(row, "-", "-", "-"))
 		}
 		for _, t := range i.Tools {
-			rows = append(rows, append(row[:3:3], printable(t.Name), printable(t.Requested), orDash(printable(t.Resolved))))
+			rows = append(rows, append(row, printable(t.Name), printable(t.Requested), orDash(printable(t.Resolved))))
 		}
 	}
 	table(w, rows...)
@@ -117,19 +128,38 @@ func printLeft(w io.Writer, left []enplace.LeftOut, clashes []enplace.Clash) {
 	}
 }
 
+// setHash gives the hash of a set that is named by it, or by a conversation that has it. No conversation's id is as long.
+func setHash(ctx context.Context, api *client.Client, word string) (string, error) {
+	if len(word) > enplace.MaxHandleLength {
+		return word, nil
+	}
+	if err := checkConversation(word); err != nil {
+		return "", err
+	}
+	s, err := api.Set(ctx, word)
+	return s.Hash, err
+}
+
 func newSetLog(c *cli) *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
-		Use:               "log HASH",
-		Short:             "Print the log of a set's bundle",
+		Use:   "log SET",
+		Short: "Print the log of a set's bundle",
+		Long:  "Print the log of a set's bundle. SET is the set's hash, or a conversation that has the set now.",
+		Example: `  enplace set log ann-1 --follow
+  enplace set log ee9b8fb0f1c772d2ce3e83324107e5b50138340f374bedfdef9cf73915081279`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerSets),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
-			if follow {
-				_, err := api.FollowSetLog(ctx, args[0], c.out)
+			hash, err := setHash(ctx, api, args[0])
+			if err != nil {
 				return err
 			}
-			return copyOut(c.out)(api.SetLog(ctx, args[0]))
+			if follow {
+				_, err := api.FollowSetLog(ctx, hash, c.out)
+				return err
+			}
+			return copyOut(c.out)(api.SetLog(ctx, hash))
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as the log grows")
@@ -138,12 +168,18 @@ func newSetLog(c *cli) *cobra.Command {
 
 func newSetRetry(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:               "retry HASH",
+		Use:               "retry SET",
 		Short:             "Try again what failed of a set: its bundle, and on computers",
+		Long:              "Try again what failed of a set: its bundle, and on computers. SET is the set's hash, or a conversation that has the set now.",
+		Example:           `  enplace set retry ann-1`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerSets),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
-			r, err := api.RetrySet(ctx, args[0])
+			hash, err := setHash(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := api.RetrySet(ctx, hash)
 			if err != nil {
 				return err
 			}
@@ -156,8 +192,9 @@ func newSetRetry(c *cli) *cobra.Command {
 
 func newSetRefresh(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "refresh CONVERSATION",
-		Short: "Resolve latest and ranges of a conversation's set anew",
+		Use:     "refresh CONVERSATION",
+		Short:   "Resolve latest and ranges of a conversation's set anew",
+		Example: `  enplace set refresh ann-1`,
 		Long: `Resolve what a conversation's set asks for as latest, or as a range, anew. Another set of the same items takes its
 place for every conversation that has it, with a bundle of its own.`,
 		Args:              cobra.ExactArgs(1),

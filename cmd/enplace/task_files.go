@@ -16,6 +16,7 @@ func newTaskFiles(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "files TASK",
 		Short:             "List what a task left, or has so far, in /task",
+		Example:           `  enplace task files task_…`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTasks(c),
 		RunE: withTask(c, func(ctx context.Context, api *client.Client, id string, _ []string) error {

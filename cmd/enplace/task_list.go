@@ -116,6 +116,7 @@ func newTaskLog(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "log TASK",
 		Short:             "Print what a task printed",
+		Example:           `  enplace task log task_… --follow`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTasks(c),
 		RunE: withTask(c, func(ctx context.Context, api *client.Client, id string, _ []string) error {
@@ -134,6 +135,7 @@ func newTaskCancel(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "cancel TASK",
 		Short:             "Stop a task and everything it started",
+		Example:           `  enplace task cancel task_…`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTasks(c, enplace.TaskQueued, enplace.TaskRunning),
 		RunE: withTask(c, func(ctx context.Context, api *client.Client, id string, _ []string) error {

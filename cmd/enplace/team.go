@@ -95,6 +95,7 @@ func newTeamShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show NAME",
 		Short:             "Show a team",
+		Example:           `  enplace team show web`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerTeams),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
@@ -111,15 +112,16 @@ func newTeamShow(c *cli) *cobra.Command {
 }
 
 func newTeamRemove(c *cli) *cobra.Command {
-	return removal(c, "remove NAME", "Remove a team that owns nothing any more", offerTeams, (*client.Client).DeleteTeam)
+	return removal(c, "remove NAME", "Remove a team that owns nothing any more", "enplace team remove web", offerTeams, (*client.Client).DeleteTeam)
 }
 
 // removal makes the command that removes a thing by its name.
-func removal(c *cli, use, short string, names offers, remove func(*client.Client, context.Context, string) error) *cobra.Command {
+func removal(c *cli, use, short, example string, names offers, remove func(*client.Client, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               use,
 		Aliases:           []string{"rm", "delete"},
 		Short:             short,
+		Example:           "  " + example,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, names),
 		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {

@@ -74,7 +74,7 @@ func (k *Keys) Create(ctx context.Context, c enplace.Caller, in enplace.CreateKe
 
 // add keeps a key, and records that it was made by that action.
 func (k *Keys) add(ctx context.Context, c enplace.Caller, action string, in enplace.CreateKey, secret string) (enplace.Key, error) {
-	now := k.now().UTC()
+	now := k.now().UTC().Truncate(time.Microsecond) // as it is kept
 	key := enplace.Key{
 		ID: enplace.NewID(enplace.PrefixKey, now), Name: in.Name, Kind: in.Kind, Subject: in.Subject,
 		CreatedBy: c.Name(), CreatedAt: now,

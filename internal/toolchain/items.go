@@ -3,8 +3,10 @@ package toolchain
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"enplace"
 	"enplace/internal/access"
@@ -222,7 +224,7 @@ func (s *Service) PutEgress(ctx context.Context, c enplace.Caller, raw enplace.S
 	}
 	if e != nil {
 		if err := e.Check(); err != nil {
-			return err
+			return ofPolicy(err)
 		}
 	}
 	if err := s.cfg.Store.PutEgress(ctx, scope, e, s.cfg.Now().UTC()); err != nil {
@@ -232,6 +234,15 @@ func (s *Service) PutEgress(ctx context.Context, c enplace.Caller, raw enplace.S
 	return nil
 }
 
+// ofPolicy names the field of a policy that stands alone, and not below the egress of something else.
+func ofPolicy(err error) error {
+	var e *enplace.Error
+	if errors.As(err, &e) {
+		return e.WithField(strings.TrimPrefix(e.Field, "egress."))
+	}
+	return err
+}
+
 // Egress gives the policy of a scope; nil when it has none.
 func (s *Service) Egress(ctx context.Context, c enplace.Caller, raw enplace.Scope) (*enplace.Egress, error) {
 	scope, err := enplace.ParseScope(string(raw))
@@ -239,6 +250,9 @@ func (s *Service) Egress(ctx context.Context, c enplace.Caller, raw enplace.Scop
 		return nil, err
 	}
 	if err := s.mayScope(c, access.Read, scope); err != nil {
+		return nil, err
+	}
+	if scope, err = s.knownScope(ctx, scope); err != nil {
 		return nil, err
 	}
 	declared, err := s.cfg.Store.Declared(ctx, []enplace.Scope{scope})
