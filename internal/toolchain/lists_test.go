@@ -1,9 +1,11 @@
 package toolchain_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"enplace"
 	"enplace/internal/toolchain/toolchaintest"
@@ -78,6 +80,36 @@ func testLists(h house) {
 }
 
 func failure(_ any, err error) error { return err }
+
+// What an answer says of a change is what is kept, and what is wrong is told by the field that the request has.
+func testAnswers(h house) {
+	ctx, s := h.t.Context(), h.Toolchain
+	h.Clock.Advance(123 * time.Nanosecond) // less than a store keeps
+	made := h.Attach("organisation", "v-tools", item("v-a"))
+	kept, err := s.Plugin(ctx, operator, made.ID)
+	check(h.t, err)
+	if !made.CreatedAt.Equal(kept.CreatedAt) || !made.SyncedAt.Equal(kept.SyncedAt) || !made.TriedAt.Equal(kept.TriedAt) {
+		h.t.Errorf("made %+v, kept %+v", made, kept)
+	}
+	unreachable := enplace.PluginSource{GitURL: "https://127.0.0.1:1/x.git"}
+	for what, err := range map[string]error{
+		"an archive":   failure(s.CreatePluginArchive(ctx, operator, "organisation", "v-tools", item("v-b").Archive())),
+		"a repository": failure(s.CreatePlugin(ctx, operator, enplace.CreatePlugin{Scope: "organisation", Name: "v-tools", Source: unreachable})),
+	} {
+		var e *enplace.Error
+		if !errors.As(err, &e) || e.Kind != enplace.KindConflict || e.Field != "name" || !strings.Contains(strings.Join(e.Fixes, " "), "enplace plugin sync organisation/v-tools") {
+			h.t.Errorf("%s of a name that is taken: %v", what, err)
+		}
+	}
+	var e *enplace.Error
+	if err := s.PutEgress(ctx, operator, "organisation", &enplace.Egress{Policy: enplace.EgressNone, Hosts: []string{"x.example.org"}}); !errors.As(err, &e) || e.Field != "hosts" {
+		h.t.Errorf("a policy that is wrong: %v", err)
+	}
+	if err := failure(s.Egress(ctx, operator, "team:v-none")); enplace.KindOf(err) != enplace.KindInvalid {
+		h.t.Errorf("the policy of a team that is not there: %v", err)
+	}
+	check(h.t, s.DeletePlugin(ctx, operator, made.ID))
+}
 
 // A plugin is named by its id, by its name where the caller sees one of it, and by SCOPE/NAME.
 func testNames(h house) {
