@@ -39,7 +39,7 @@ func TestToolchain(t *testing.T) {
 	h := toolchaintest.New(t)
 	for name, test := range map[string]func(house){
 		"Access": testAccess, "Sync": testSync, "Keys": testKeys, "Choices": testChoices, "Conversations": testConversations,
-		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit, "Lists": testLists, "Names": testNames, "BadFiles": testBadFiles, "Renames": testRenames,
+		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit, "Lists": testLists, "Names": testNames, "Answers": testAnswers, "BadFiles": testBadFiles, "Renames": testRenames,
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer h.In(t)()
@@ -340,6 +340,18 @@ func testConversations(h house) {
 	} {
 		if _, err := s.PutConversation(ctx, ann, "v-talk", x.in); enplace.KindOf(err) != x.kind {
 			h.t.Errorf("%+v: %v", x.in, err)
+		}
+	}
+	_, err := s.PutPerson(ctx, operator, "v-cat")
+	check(h.t, err)
+	for want, in := range map[string]enplace.PutConversation{
+		"person: is required":         {Kind: enplace.ConversationDirect},
+		"room: is required":           {Kind: enplace.ConversationRoom},
+		`"v-one", but in: none`:       {Kind: enplace.ConversationDirect, Person: "v-cat", Team: "v-one"},
+		`"v-six", but in: v-one, v-t`: {Kind: enplace.ConversationDirect, Person: "v-ann", Team: "v-six"},
+	} {
+		if _, err := s.PutConversation(ctx, operator, "v-wrong", in); enplace.KindOf(err) != enplace.KindInvalid || !strings.Contains(err.Error(), want) {
+			h.t.Errorf("%+v: %v", in, err)
 		}
 	}
 	if got := h.set("v-talk").Chain; !slices.Equal(got, enplace.NewChain("v-two", "v-ann")) {
