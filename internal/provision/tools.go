@@ -168,11 +168,16 @@ func (p *pass) mise(ctx context.Context, it *item, force bool, tools []*tool) (e
 	var names []string
 	for _, t := range tools {
 		names = append(names, t.name)
+		if force || !t.installed() {
+			t.scripts = nil
+		}
 	}
-	e, err := p.run(ctx, sandbox.Command{Argv: mise.Install(force, names...), Env: p.env(it, append(it.place.Env(true), sandbox.GitByHTTPS()...)...), Dir: it.place.Pins()})
+	seen := newLifecycle(p.job.Log)
+	e, err := p.runInto(ctx, sandbox.Command{Argv: mise.Install(force, names...), Env: p.env(it, append(it.place.Env(true), sandbox.GitByHTTPS()...)...), Dir: it.place.Pins()}, seen)
 	if err != nil {
 		return e, err
 	}
+	seen.ranFor(it, tools)
 	return e, p.read(ctx, it)
 }
 
