@@ -70,6 +70,16 @@ func Check(c enplace.Caller, a Action, t Thing) error {
 	return Unknown(t)
 }
 
+// CheckList gives nil to those who may list what belongs to the organisation, such as "teams"; the keys of agents and harnesses know
+// of none of it.
+func CheckList(c enplace.Caller, things string) error {
+	if c.Kind == enplace.KeyOperator || c.Kind == enplace.KeyPerson && c.Subject != "" {
+		return nil
+	}
+	return enplace.NotFoundf("a key of kind %s sees no %s: it knows of what it was made for alone", c.Kind, things).
+		WithFix("use a key of a person or an operator")
+}
+
 // ConversationSubject is the subject of an agent's key that belongs to a conversation, and not to a task.
 func ConversationSubject(id string) string { return conversationPrefix + id }
 

@@ -228,7 +228,7 @@ func (u *use) stopped(ctx context.Context, err error) error {
 	case <-u.box.Done():
 	case <-ctx.Done():
 	}
-	return enplace.Conflictf("the computer stopped while the command ran; run it again")
+	return enplace.Conflictf("the computer stopped while the command ran, so how it ended is not known; its files are kept, and the next command starts it again")
 }
 
 // env gives the variables of a command.

@@ -29,7 +29,7 @@ func (m *machine) report(ctx context.Context, hash string) ([]enplace.Notice, er
 	}
 	n := enplace.Notice{Kind: enplace.NoticeFailed}
 	n.Items, n.More = noticed(fresh)
-	n.Message = fmt.Sprintf("these items of the toolchain could not be installed, so their tools are missing: %s; they are tried again by themselves", names(n))
+	n.Message = fmt.Sprintf("these items of the toolchain could not be installed, so their tools are missing: %s. They are tried again by themselves", names(n))
 	return []enplace.Notice{n}, nil
 }
 
@@ -79,7 +79,7 @@ func reportKey(hash string, i enplace.ComputerItem) string {
 func installing(items []enplace.ComputerItem) enplace.Notice {
 	n := enplace.Notice{Kind: enplace.NoticeInstalling}
 	n.Items, n.More = noticed(items)
-	n.Message = fmt.Sprintf("the command ran before these were installed, which goes on: %s; run it again in a while", names(n))
+	n.Message = fmt.Sprintf("the command ran while these items of the toolchain were still being installed, so their tools may have been missing: %s. If it needed them, run it again in a minute", names(n))
 	return n
 }
 

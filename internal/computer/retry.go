@@ -58,13 +58,23 @@ func (u *use) due(ctx context.Context, changed bool) (start bool, share int, err
 	if internal, err := u.m.s.cfg.Toolchain.Internal(ctx, u.conv); err != nil || !internal {
 		return false, noWait, err
 	}
-	if state.TriedAt != nil {
-		if next := state.TriedAt.Add(enplace.LiveRetry); now.Before(next) {
-			u.m.hasten(u.set, next)
-			return false, noWait, nil
-		}
+	if next := u.m.s.nextLive(state); now.Before(next) {
+		u.m.hasten(u.set, next)
+		return false, noWait, nil
 	}
 	return true, share, nil
+}
+
+// nextLive is when a set that failed may be tried again for a live person: a moment after the last try, and a longer one where its
+// retry was put off because a source refuses to be asked.
+func (s *Service) nextLive(state enplace.ComputerSet) time.Time {
+	if state.TriedAt == nil {
+		return time.Time{}
+	}
+	if state.RetryAt.Sub(*state.TriedAt) > s.cfg.Retry {
+		return state.TriedAt.Add(s.cfg.Retry)
+	}
+	return state.TriedAt.Add(enplace.LiveRetry)
 }
 
 // awaited gives the share that commands wait for a retry of a set that failed: none where it was tried a moment ago, with nothing

@@ -11,6 +11,7 @@ func TestRetries(t *testing.T) {
 	h := newHouse(t)
 	for name, test := range map[string]func(*house){
 		"BesideTheCommand": testBeside, "AwaitedAfterAWhile": testAwaited, "BackToAnEarlierPolicy": testPolicyAndBack, "AskedForMeanwhile": testAskedMeanwhile,
+		"SourceThatRefuses": testRefuses,
 	} {
 		t.Run(name, func(t *testing.T) { h.part(t, test) })
 	}
@@ -111,5 +112,22 @@ func testAskedMeanwhile(h *house) {
 	h.until("the retry that was asked for", func() bool { return h.state(with).AppliedAt != nil })
 	if got := h.state(with).Attempts; got != 2 {
 		h.Errorf("%d attempts", got)
+	}
+}
+
+// A source that says when it wants to be asked again is not asked by each command of a person meanwhile.
+func testRefuses(h *house) {
+	with := h.Direct("eve")
+	h.Attach("person:eve", "own", toolchaintest.Item("limited", "echo 'API rate limit exceeded; retry-after: 1800' >&2; exit 1\n", ""))
+	h.exec(with, "true").notices(enplace.NoticeFailed)
+	for _, tries := range []int{1, 1, 2} {
+		h.Clock.Advance(enplace.AwaitedRetry + enplace.LiveRetry)
+		if tries > 1 {
+			h.Clock.Advance(enplace.FailedRetry)
+		}
+		h.live(with, "true").notices()
+		if got := h.state(with).Attempts; got != tries {
+			h.Errorf("%d tries, want %d", got, tries)
+		}
 	}
 }

@@ -70,7 +70,13 @@ func (c conversation) instructions(ctx context.Context) (string, error) {
 		if len(i.Tools) > 0 {
 			fmt.Fprintf(&b, ": %s", strings.Join(i.Tools, ", "))
 		}
-		if i.Error != "" {
+		switch {
+		case i.Status == string(enplace.ItemPending):
+			b.WriteString(". It is installed when the next command runs")
+		case i.Error == "":
+		case i.Status == string(enplace.ItemInstalling):
+			fmt.Fprintf(&b, ". It failed before, and is tried again: %s", i.Error)
+		default:
 			fmt.Fprintf(&b, ". It failed: %s", i.Error)
 		}
 		b.WriteString("\n")

@@ -294,7 +294,7 @@ func (s *Service) Log(ctx context.Context, c enplace.Caller, hash string) (*tran
 		return true, err
 	})
 	if err == nil && r == nil {
-		err = enplace.NotFoundf("no bundle of this set was built, so it has no log")
+		err = enplace.NotFoundf("no bundle of this set was built here, so there is no log of one")
 	}
 	return r, err
 }

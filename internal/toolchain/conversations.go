@@ -45,8 +45,11 @@ func (s *Service) PutConversation(ctx context.Context, c enplace.Caller, id stri
 	now := s.cfg.Now().UTC()
 	conv.CreatedAt, conv.UpdatedAt = now, now
 	conv, err = s.cfg.Store.PutConversation(ctx, conv)
+	if errors.Is(err, store.ErrNotFound) {
+		return enplace.Conversation{}, enplace.Conflictf("the person, team or room of this conversation was removed meanwhile").WithFix("make it again first")
+	}
 	if err != nil {
-		return enplace.Conversation{}, absent(err, "person, team or room", strings.Join([]string{in.Person, in.Team, in.Room}, " "), "conversation", "make it first")
+		return enplace.Conversation{}, err
 	}
 	s.cfg.Audit.Record(ctx, c, "conversation.put", id, map[string]any{"kind": in.Kind, "person": in.Person, "team": in.Team, "room": in.Room})
 	return withComputer(conv), nil
@@ -145,8 +148,8 @@ func (s *Service) Conversation(ctx context.Context, c enplace.Caller, a access.A
 
 // ListConversations gives those that the caller may see, by id.
 func (s *Service) ListConversations(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Conversation], error) {
-	if c.Kind != enplace.KeyOperator && c.Kind != enplace.KeyPerson {
-		return enplace.List[enplace.Conversation]{}, mayRead(c, "conversation", "list", "")
+	if err := access.CheckList(c, "conversations"); err != nil {
+		return enplace.List[enplace.Conversation]{}, err
 	}
 	l, err := store.Visible(p,
 		func(p enplace.Page) (enplace.List[enplace.Conversation], error) {

@@ -64,7 +64,7 @@ func (s *Service) Team(ctx context.Context, c enplace.Caller, name string) (enpl
 
 // ListTeams gives the teams by name.
 func (s *Service) ListTeams(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Team], error) {
-	if err := mayRead(c, "team", "list", ""); err != nil {
+	if err := access.CheckList(c, "teams"); err != nil {
 		return enplace.List[enplace.Team]{}, err
 	}
 	return s.cfg.Store.ListTeams(ctx, p)
@@ -117,7 +117,7 @@ func (s *Service) Person(ctx context.Context, c enplace.Caller, login string) (e
 
 // ListPeople gives the people by login.
 func (s *Service) ListPeople(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Person], error) {
-	if err := mayRead(c, "person", "list", ""); err != nil {
+	if err := access.CheckList(c, "people"); err != nil {
 		return enplace.List[enplace.Person]{}, err
 	}
 	return s.cfg.Store.ListPeople(ctx, p)
@@ -164,7 +164,7 @@ func (s *Service) Room(ctx context.Context, c enplace.Caller, name string) (enpl
 
 // ListRooms gives the rooms by name.
 func (s *Service) ListRooms(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Room], error) {
-	if err := mayRead(c, "room", "list", ""); err != nil {
+	if err := access.CheckList(c, "rooms"); err != nil {
 		return enplace.List[enplace.Room]{}, err
 	}
 	return s.cfg.Store.ListRooms(ctx, p)

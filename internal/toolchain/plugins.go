@@ -272,7 +272,7 @@ func (s *Service) Plugin(ctx context.Context, c enplace.Caller, ref string) (enp
 // ListPlugins gives the plugins of a scope, or for none all that the caller may see, newest first.
 func (s *Service) ListPlugins(ctx context.Context, c enplace.Caller, scope enplace.Scope, p enplace.Page) (enplace.List[enplace.Plugin], error) {
 	if scope == "" {
-		if err := mayRead(c, "plugin", "list", ""); err != nil {
+		if err := access.CheckList(c, "plugins"); err != nil {
 			return enplace.List[enplace.Plugin]{}, err
 		}
 		return store.Visible(p,
