@@ -84,7 +84,7 @@ func (s *Service) live(rec store.ComputerRecord, volumes map[string]int64) enpla
 // List gives the computers that the caller may see, by id.
 func (s *Service) List(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Computer], error) {
 	var out enplace.List[enplace.Computer]
-	if err := access.Check(c, access.Read, access.Thing{What: "computer", ID: "list", Shared: true}); err != nil {
+	if err := access.CheckList(c, "computers"); err != nil {
 		return out, err
 	}
 	l, err := store.Visible(p,
@@ -199,7 +199,7 @@ func (s *Service) Explain(ctx context.Context, c enplace.Caller, conversation st
 		now := state(item)
 		for _, t := range item.Tools {
 			status := enplace.ToolStatus{Name: t.Name, Requested: t.Version}
-			if i := slices.IndexFunc(now.Tools, func(have enplace.ToolStatus) bool { return have.Name == t.Name }); i >= 0 {
+			if i := slices.IndexFunc(now.Tools, func(have enplace.ToolStatus) bool { return have.Name == t.Name && have.Requested == t.Version }); i >= 0 {
 				status = now.Tools[i]
 			}
 			out.Tools = append(out.Tools, enplace.ExplainedTool{
@@ -214,8 +214,9 @@ func (s *Service) Explain(ctx context.Context, c enplace.Caller, conversation st
 	return out, nil
 }
 
-// Retry tries a set again at once on every running computer where it failed; on others it is tried at their next use. It says on
-// how many.
+// Retry tries a set again at once on every running computer where it failed; on others it is tried at their next use. Where it is
+// in place it is looked at again at the next use, and what is gone is installed: whoever is root inside can remove anything. It
+// says on how many.
 func (s *Service) Retry(ctx context.Context, c enplace.Caller, hash string) (int, error) {
 	if err := access.Check(c, access.Run, access.Thing{What: "set", ID: hash, Shared: true}); err != nil {
 		return 0, err
@@ -230,7 +231,7 @@ func (s *Service) Retry(ctx context.Context, c enplace.Caller, hash string) (int
 	n := 0
 	for _, rec := range l.Items {
 		state := find(rec, hash)
-		if state.AppliedAt != nil || s.cfg.Toolchain.MayComputer(ctx, c, access.Run, rec.ID) != nil {
+		if s.cfg.Toolchain.MayComputer(ctx, c, access.Run, rec.ID) != nil {
 			continue
 		}
 		m := s.machine(rec.ID)
@@ -238,7 +239,10 @@ func (s *Service) Retry(ctx context.Context, c enplace.Caller, hash string) (int
 			if state.Attempts == 0 { // its first try is to come
 				continue
 			}
-			if _, err := m.update(ctx, func(r *store.ComputerRecord) { setOf(r, hash).TriedAt, setOf(r, hash).RetryAt = nil, nil }); err != nil {
+			if _, err := m.update(ctx, func(r *store.ComputerRecord) {
+				state := setOf(r, hash)
+				state.AppliedAt, state.TriedAt, state.RetryAt = nil, nil, nil
+			}); err != nil {
 				return n, err
 			}
 		}
