@@ -1,6 +1,12 @@
 package computer_test
 
 import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,4 +29,39 @@ func TestCase12RetryWaitsForTheWindow(t *testing.T) {
 	if again := h.state(with); again.Attempts != state.Attempts {
 		t.Errorf("it was tried %d times within the window", again.Attempts)
 	}
+}
+
+// A computer that is older than its set installs directly, by what the bundle knows: other bytes than its are not taken.
+func TestCase12SameBytesOnEveryComputer(t *testing.T) {
+	h := newHouse(t)
+	var changed atomic.Bool
+	l, err := net.Listen("tcp", toolchaintest.Address)
+	check(t, err)
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "#!/bin/sh\necho 1.0\n")
+		if changed.Load() {
+			_, _ = io.WriteString(w, "# and more\n")
+		}
+	})}}
+	server.Start()
+	defer server.Close()
+	older := h.Direct("bob")
+	h.exec(older, "true")
+	h.Attach("organisation", "org", toolchaintest.Item("plain", "", "[tools]\n\"http:plain\" = { version = \"1.0\", url = \""+server.URL+"/plain\", bin = \"plain\" }\n"))
+	h.exec(h.Direct("ann"), "plain").want("1.0").notices()
+	bundle, err := h.Toolchain.WaitBundle(t.Context(), operator, h.state("with-ann").Hash, patience)
+	check(t, err)
+	from := bundle.Items[0].Tools[0].Source
+	if bundle.Status != enplace.BundleReady || from == nil || from.URL != server.URL+"/plain" {
+		t.Fatalf("%+v, from %+v", bundle, from)
+	}
+	changed.Store(true)
+	if out := h.exec(older, "plain"); out.ExitCode != 127 || !strings.Contains(out.Stderr, "http:plain could not be installed: what is fetched is no longer what its first installation gave") {
+		t.Errorf("exit %d, %q", out.ExitCode, out.Stderr)
+	}
+	changed.Store(false)
+	_, err = h.computers.Retry(t.Context(), operator, h.state(older).Hash)
+	check(t, err)
+	h.until("the same bytes are installed", func() bool { return h.state(older).AppliedAt != nil })
+	h.exec(older, "plain").want("1.0")
 }
