@@ -67,8 +67,8 @@ func TestBundle(t *testing.T) {
 		}
 	}
 
-	t.Run("WhatIsGoneIsInstalled", func(t *testing.T) { h.part(t, func(h *house) { testGone(h, hash) }) })
-	t.Run("ImageThatCannotBeUsed", func(t *testing.T) { h.part(t, func(h *house) { testNoImage(h, hash) }) })
+	t.Run("Case42WhatIsGoneIsInstalled", func(t *testing.T) { h.part(t, func(h *house) { testGone(h, hash) }) })
+	t.Run("Case42ImageThatCannotBeUsed", func(t *testing.T) { h.part(t, func(h *house) { testNoImage(h, hash) }) })
 }
 
 // testGone takes a program away after the bundle was restored, and before it was verified.

@@ -19,7 +19,7 @@ import (
 func TestLife(t *testing.T) {
 	h := newHouse(t)
 	for name, test := range map[string]func(*house){
-		"FilesLast": testFilesLast, "KilledInstallation": testKilled, "IdleComputer": testIdle, "Reset": testReset,
+		"FilesLast": testFilesLast, "Case39KilledInstallation": testKilled, "IdleComputer": testIdle, "Reset": testReset,
 		"ResetDuringInstallation": testResetInstalling, "LostVolume": testLost, "TwoAtOnce": testTwo, "Terminal": testTerminal,
 	} {
 		t.Run(name, func(t *testing.T) { h.part(t, test) })

@@ -60,7 +60,8 @@ func (p Place) Env(ask bool) []string {
 		"GOMODCACHE=" + Caches + "/go-mod", "GOCACHE=" + Caches + "/go",
 	}
 	if !ask {
-		env = append(env, "MISE_OFFLINE=1")
+		// Nor is the lock: at an installation mise notes there what it found of "latest" before, and not what it installed.
+		env = append(env, "MISE_OFFLINE=1", "MISE_LOCKFILE=0")
 	}
 	return env
 }

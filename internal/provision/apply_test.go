@@ -149,7 +149,8 @@ func TestFailures(t *testing.T) {
 		{"Case03CommandsAnswer", testAnswer},
 		{"Case11RuntimeOfALaterItem", testLaterRuntime},
 		{"Case38KilledPackages", testKilledPackages},
-		{"Pinned", testPinned},
+		{"Case40Pinned", testPinned},
+		{"Case40LatestMoves", testLatest},
 		{"Case39Interrupted", testInterrupted},
 		{"Case39HalfThatCountsAsInstalled", testHalf},
 		{"Case53ScriptFails", testScriptFails},
@@ -265,6 +266,36 @@ func testPinned(t *testing.T, b *box, s *shop, _ enplace.Item) {
 		t.Errorf("versions %v", got)
 	}
 	b.says("pin; two", "pin 2.5\ntwo 3.0")
+}
+
+// What latest came to stays, whatever is published since: on the computer that has it, and on one that is told a bundle's versions.
+func testLatest(t *testing.T, b *box, s *shop, _ enplace.Item) {
+	key := VersionKey(org, "moves", "http:moves")
+	i := newItem(org, "moves", tools+s.latest("moves"), "")
+	s.set(func() { s.lists["moves"] = "1.0\n" })
+	first := b.apply(b.job(i))
+	first.stands(t, installed)
+	b.says("moves", "moves 1.0")
+	s.set(func() { s.lists["moves"] = "1.0\n2.0\n" })
+	for _, again := range []func(){func() {}, func() { b.sh("rm -rf /opt/mise/installs/http-moves") }} {
+		again()
+		r := b.apply(b.job(i))
+		r.stands(t, installed)
+		if got := Versions(r.Items)[key]; got != "1.0" {
+			t.Errorf("the set became %s", got)
+		}
+		b.says("moves", "moves 1.0")
+	}
+	j := b.job(i)
+	j.Have, j.Versions = nil, Versions(first.Items)
+	if got := Versions(b.apply(j).Items)[key]; got != "1.0" {
+		t.Errorf("a computer beside the bundle has %s", got)
+	}
+	b.have = nil
+	if got := Versions(b.apply(b.job(i)).Items)[key]; got != "2.0" {
+		t.Errorf("a new set has %s", got)
+	}
+	b.says("moves", "moves 2.0")
 }
 
 func testInterrupted(t *testing.T, b *box, s *shop, good enplace.Item) {

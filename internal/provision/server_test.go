@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -25,12 +26,13 @@ type shop struct {
 
 	authorized bool // somebody sent a login
 
+	lists    map[string]string // published versions by name, a line each: those of latest
 	programs map[string]string // what is served instead of the usual program, by name
 }
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{missing: map[string]bool{}, held: map[string]chan struct{}{}, programs: map[string]string{}}
+	s := &shop{missing: map[string]bool{}, held: map[string]chan struct{}{}, lists: map[string]string{}, programs: map[string]string{}}
 	// Inside a box 127.0.0.1 is the box itself; what is asked for at another address of the loopback goes through the proxy.
 	l, err := net.Listen("tcp", "127.0.0.7:0")
 	check(t, err)
@@ -44,6 +46,11 @@ func newShop(t *testing.T) *shop {
 func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, version, _ := strings.Cut(strings.TrimSuffix(path.Base(r.URL.Path), ".tgz"), "-")
 	s.mu.Lock()
+	if list, ok := s.lists[name]; ok && version == "versions" {
+		s.mu.Unlock()
+		_, _ = io.WriteString(w, list)
+		return
+	}
 	s.asked++
 	s.authorized = s.authorized || r.Header.Get("Authorization") != ""
 	missing, held, program := s.missing[name], s.held[name], s.programs[name]
@@ -90,4 +97,9 @@ func (s *shop) requests() (n int) {
 // tool gives the line of a mise.toml for a tool of the shop.
 func (s *shop) tool(name, version string) string {
 	return fmt.Sprintf("\"http:%s\" = {version = %q, url = \"%s/%s-{{version}}.tgz\"}\n", name, version, s.url, name)
+}
+
+// latest gives the line for a tool of which the shop publishes a list of versions.
+func (s *shop) latest(name string) string {
+	return fmt.Sprintf("\"http:%s\" = {version = \"latest\", url = \"%s/%s-{{version}}.tgz\", version_list_url = \"%s/%s-versions\"}\n", name, s.url, name, s.url, name)
 }
