@@ -54,7 +54,7 @@ func (m *machine) spec(rec store.ComputerRecord, egress enplace.Egress) sandbox.
 	env := strings.Join(environment(nil, "", nil), "\x00")
 	return sandbox.Spec{
 		ID: volumeOf(m.id), Root: rec.Root, Durable: volumeOf(m.id), Limits: rec.Limits, Egress: egress,
-		Setup: sandbox.Setup{Files: []sandbox.SetupFile{{Path: sandbox.EnvPath, Content: []byte(env), Mode: 0o644}, sandbox.LoginFile()}},
+		Setup: sandbox.Setup{Files: []sandbox.SetupFile{{Path: sandbox.EnvPath, Content: []byte(env), Mode: 0o644}, sandbox.LoginFile(), sandbox.SudoFile()}},
 	}
 }
 
@@ -156,7 +156,7 @@ func (m *machine) stop(ctx context.Context, idle time.Duration) error {
 
 // reset removes the computer with all its files.
 func (m *machine) reset(ctx context.Context) error {
-	release, err := m.quiet(ctx)
+	release, err := m.quiet(ctx, errReset)
 	if err != nil {
 		return err
 	}
@@ -189,20 +189,37 @@ func (m *machine) reset(ctx context.Context) error {
 	return m.s.removeLogs(volumeOf(m.id))
 }
 
-var errReset = enplace.Conflictf("the computer was reset meanwhile").WithFix("run the command again: it makes another")
+// shut stops the computer whoever uses it. What is being installed ends first, and is redone at the next use: one that only waits
+// for its turn would start the computer again.
+func (m *machine) shut(ctx context.Context) error {
+	release, err := m.quiet(ctx, errHalted)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := m.halt(ctx, inUse); err != nil {
+		return fmt.Errorf("stopping the computer %s: %w", m.id, err)
+	}
+	return nil
+}
 
-// quiet ends every installation, and lets none begin until release is called: one that went on would write of the old computer
-// into the record of the next.
-func (m *machine) quiet(ctx context.Context) (release func(), err error) {
+var (
+	errReset  = enplace.Conflictf("the computer was reset meanwhile").WithFix("run the command again: it makes another")
+	errHalted = enplace.Conflictf("the computer was stopped meanwhile").WithFix("run the command again: it starts the computer")
+)
+
+// quiet ends every installation, and lets none begin until release is called: after a reset, one that went on would write of the
+// old computer into the record of the next.
+func (m *machine) quiet(ctx context.Context, why error) (release func(), err error) {
 	m.mu.Lock()
-	m.resetting = true
+	m.ending = why
 	for _, j := range m.jobs {
-		j.cancel(errReset)
+		j.cancel(why)
 	}
 	m.mu.Unlock()
 	over := func() {
 		m.mu.Lock()
-		m.resetting = false
+		m.ending = nil
 		m.mu.Unlock()
 	}
 	select {

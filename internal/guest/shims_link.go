@@ -78,7 +78,8 @@ func sameFile(a, b string) bool {
 }
 
 // link makes the folder of shims right: a link for each name, none of ours or of mise's for any other; a shim of mise's would
-// do what the folder says that it is called in. Files that are no shims stay, unless they stand in the place of one.
+// do what the folder says that it is called in. Files that are no shims stay, unless they stand in the place of one, or before a
+// basic command of the system for everybody.
 func (w *shimWriter) link() (links int, err error) {
 	names, sure, err := w.names()
 	if err != nil {
@@ -99,6 +100,11 @@ func (w *shimWriter) link() (links int, err error) {
 		case wanted && ours: // what a server before this one made
 		case wanted:
 			w.replaced = append(w.replaced, e.Name())
+		case !e.IsDir() && slices.Contains(basics, e.Name()):
+			w.replaced, changed = append(w.replaced, e.Name()), true
+			if err := os.Remove(path); err != nil {
+				return 0, fmt.Errorf("removing what stood before %s: %w", e.Name(), err)
+			}
 		case ours && sure, e.Type() == fs.ModeSymlink && sameFile(path, shim.Mise), strings.HasPrefix(e.Name(), temporaryPrefix):
 			changed = true
 			if err := os.Remove(path); err != nil {

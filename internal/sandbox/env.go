@@ -62,6 +62,21 @@ if [ -z "${ENPLACE_SET-}" ] && [ -d ` + enplace.ShimsDir + ` ]; then
 fi
 `
 
+// SudoFile has sudo leave commands the shims and the way out: by itself it keeps neither PATH nor the proxy's variables, so that
+// another node would run in silence, and sudo apt-get would reach nothing.
+func SudoFile() SetupFile {
+	var kept []string
+	for _, v := range BaseEnv() {
+		name, _, _ := strings.Cut(v, "=")
+		if !slices.Contains([]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM"}, name) { // sudo has rules of its own for these
+			kept = append(kept, name)
+		}
+	}
+	content := fmt.Sprintf("# What reaches the network, and the tools of the set, also under sudo.\nDefaults secure_path=\"%s:%s\"\nDefaults env_keep+=\"ENPLACE_SET %s\"\n",
+		enplace.ShimsDir, DefaultPath, strings.Join(kept, " "))
+	return SetupFile{Path: "/etc/sudoers.d/enplace", Content: []byte(content), Mode: 0o440}
+}
+
 // BaseEnv gives the variables that every command starts from: PATH, HOME and locale, the proxy and the certificates in the
 // spelling of each tool that has its own, and colours and progress bars off. Nothing of the server's environment is in it.
 func BaseEnv() []string {

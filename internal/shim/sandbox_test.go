@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -287,11 +288,14 @@ func testFolderIsMadeRight(t *testing.T, b *box) {
 		b.write(t, index)
 		b.want(t, hash("2"), "setpriv --reuid=1000 --regid=1000 --clear-groups righted; readlink /opt/mise/shims/righted", "right\n"+sandbox.ShimPath)
 	}
-	b.must(t, "", `cd /opt/mise/shims && ln -s /usr/local/bin/mise stale && ln -s /run/enplace/shim old && ln -s /run/enplace/guest older && echo 'echo mine' >mine && chmod +x mine
+	b.must(t, "", `cd /opt/mise/shims && ln -s /usr/local/bin/mise stale && ln -s /run/enplace/shim old && ln -s /run/enplace/guest older && echo 'echo mine' >mine && chmod +x mine && cp mine ls
 		rm folder && mkdir folder && echo kept >folder/file`)
 	w := b.write(t, index)
 	if len(w.Refused) != 1 || w.Refused[0].Name != "folder" {
 		t.Errorf("refused %+v", w.Refused)
+	}
+	if !slices.Equal(w.Replaced, []string{"ls"}) {
+		t.Errorf("replaced %q", w.Replaced)
 	}
 	b.want(t, hash("2"), "cd /opt/mise/shims; ls -d mine stale old older 2>/dev/null; mine; cat folder/file; rm -r folder mine", "mine\nmine\nkept")
 }
