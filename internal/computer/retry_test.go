@@ -55,15 +55,17 @@ func testBeside(h *house) {
 
 	h.exec(with, "rm /root/end /root/begun")
 	h.Clock.Advance(enplace.LiveRetry)
-	h.live(with, "true").notices().atOnce()
-	h.until("the retry that this command starts", func() bool { return inside(h, "computer_person_ann", "test -e /root/begun") })
+	h.until("the retry that a command starts, once the last one is over", func() bool {
+		h.live(with, "true").notices().atOnce()
+		return inside(h, "computer_person_ann", "test -e /root/begun")
+	})
 	h.exec(with, "touch /root/end").notices().atOnce()
 	h.until("the retry to end", func() bool { return h.state(with).Attempts == 3 })
-	log, err := h.computers.Errors(h.Context(), operator, "person:ann", enplace.Page{})
-	check(h.T, err)
-	if len(log.Items) != 1 || log.Items[0].Count != 3 || log.Items[0].Attempt != 3 {
-		h.Errorf("error log %+v", log.Items)
-	}
+	h.until("one entry of three failures", func() bool { // written behind the record
+		log, err := h.computers.Errors(h.Context(), operator, "person:ann", enplace.Page{})
+		check(h.T, err)
+		return len(log.Items) == 1 && log.Items[0].Count == 3 && log.Items[0].Attempt == 3
+	})
 }
 
 // What was mended where no definition says so is seen by the very command that asks for it, when the last try is not of just now.
