@@ -89,6 +89,11 @@ func (c *Client) FollowComputerLog(ctx context.Context, id, hash string, w io.Wr
 	return enplace.ItemStatus(status), err
 }
 
+// StopComputer stops a computer, whoever uses it, and gives it as it stands then. Its files stay; the next command starts it.
+func (c *Client) StopComputer(ctx context.Context, id string) (v enplace.Computer, err error) {
+	return v, c.post(ctx, at(computers, id, "stop"), nil, &v)
+}
+
 // ResetComputer removes a computer with all its files.
 func (c *Client) ResetComputer(ctx context.Context, id string) error {
 	return c.delete(ctx, at(computers, id), nil)

@@ -23,7 +23,7 @@ conversations, stopped when nobody uses it, and started again by the next comman
 COMPUTER is person:LOGIN or room:NAME; CONVERSATION is a conversation's id.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newComputerList(c), newComputerShow(c), newComputerExec(c), newComputerSSH(c), newComputerErrors(c), newComputerLog(c), newComputerReset(c))
+	cmd.AddCommand(newComputerList(c), newComputerShow(c), newComputerExec(c), newComputerSSH(c), newComputerErrors(c), newComputerLog(c), newComputerStop(c), newComputerReset(c))
 	return cmd
 }
 

@@ -82,6 +82,28 @@ func newComputerLog(c *cli) *cobra.Command {
 	return cmd
 }
 
+func newComputerStop(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop COMPUTER",
+		Short: "Stop a computer and all that runs there; its files stay, and the next command starts it",
+		Long: `Stop a computer, whoever uses it: commands that run there are ended. Its files and tools stay, and the next command of one
+of its conversations starts it. What was being installed is redone then.`,
+		Example:           `  enplace computer stop person:ann`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeEach(c, offerComputers),
+		RunE: withClient(c, func(ctx context.Context, api *client.Client, args []string) error {
+			if err := checkComputer(args[0]); err != nil {
+				return err
+			}
+			v, err := api.StopComputer(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.print(v, func(w io.Writer) { fmt.Fprintf(w, "%s is stopped\n", v.ID) })
+		}),
+	}
+}
+
 func newComputerReset(c *cli) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{

@@ -53,8 +53,8 @@ func (m *machine) apply(set store.SetRecord, share int) *job {
 			delete(m.retries, hash)
 		}
 	}
-	if m.resetting {
-		cancel(errReset)
+	if m.ending != nil {
+		cancel(m.ending)
 	}
 	m.jobs[set.Hash] = j
 	begun := m.s.spawn(func() {
@@ -76,7 +76,7 @@ func (m *machine) apply(set store.SetRecord, share int) *job {
 // end ends a job.
 func (m *machine) end(j *job, err error) {
 	hash := j.set.Hash
-	if err != nil && !slices.ContainsFunc([]error{errReplaced, errReset, errClosing, sandbox.ErrStopped}, func(known error) bool { return errors.Is(err, known) }) {
+	if err != nil && !slices.ContainsFunc([]error{errReplaced, errReset, errHalted, errClosing, sandbox.ErrStopped}, func(known error) bool { return errors.Is(err, known) }) {
 		m.s.cfg.Logger.Error("installing a set", "computer", m.id, "set", hash, "err", err)
 	}
 	m.mu.Lock()

@@ -218,9 +218,13 @@ func (m *machine) reasons(ctx context.Context, box sandbox.Sandbox, notice strin
 	return strings.Join(told, "; ")
 }
 
-// stopped is the error of a use whose computer ended by itself. It comes when that is over, so that the next command starts the
-// computer and does not find it ending.
+// stopped is the error of a use whose computer ended under it. It comes when that is over, so that the next command starts the
+// computer and does not find it ending. One that has used up what it may have says what ends that.
 func (u *use) stopped(ctx context.Context, err error) error {
+	var full *enplace.Error
+	if errors.As(err, &full) && full.Kind == enplace.KindBusy {
+		return full.WithFix("enplace computer stop %s ends all that runs there; its files stay", u.m.id)
+	}
 	if !errors.Is(err, sandbox.ErrStopped) {
 		return err
 	}

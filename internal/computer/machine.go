@@ -22,21 +22,21 @@ type machine struct {
 	power   sync.Mutex    // held while the sandbox is started or stopped
 	writing sync.Mutex    // held while the record is written, so that rec is never older than it
 
-	mu        sync.Mutex
-	rec       *store.ComputerRecord // as it was written last, never changed; nil where it was not read yet
-	box       sandbox.Sandbox       // nil while it is stopped
-	users     int                   // commands, connections and installations under way
-	used      time.Time             // by a command or a connection
-	policies  map[string]*policy    // of those who use it, by the hash of their set
-	egress    enplace.Egress        // in force
-	jobs      map[string]*job       // installations that wait or run, by the hash of the set
-	resetting bool
-	retries   map[string]retry  // when failed sets are due, by hash
-	current   map[string]string // the hash of the set that each chain was used with last
-	told      map[string]int    // failures that a command has reported and the record does not know of yet, as in its Reported
-	commands  []enplace.LastCommand
-	dirty     bool // commands holds what the record does not
-	seen      seen // what the sandbox told until the last command that failed
+	mu       sync.Mutex
+	rec      *store.ComputerRecord // as it was written last, never changed; nil where it was not read yet
+	box      sandbox.Sandbox       // nil while it is stopped
+	users    int                   // commands, connections and installations under way
+	used     time.Time             // by a command or a connection
+	policies map[string]*policy    // of those who use it, by the hash of their set
+	egress   enplace.Egress        // in force
+	jobs     map[string]*job       // installations that wait or run, by the hash of the set
+	ending   error                 // why no installation may begin now; nil while one may
+	retries  map[string]retry      // when failed sets are due, by hash
+	current  map[string]string     // the hash of the set that each chain was used with last
+	told     map[string]int        // failures that a command has reported and the record does not know of yet, as in its Reported
+	commands []enplace.LastCommand
+	dirty    bool // commands holds what the record does not
+	seen     seen // what the sandbox told until the last command that failed
 }
 
 // policy is what the commands of a set may reach, for as long as they run.

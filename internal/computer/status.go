@@ -131,6 +131,30 @@ func (s *Service) Reset(ctx context.Context, c enplace.Caller, id string) error 
 	return nil
 }
 
+// Stop stops a computer, whoever uses it; the next command starts it with its files and tools as they were. Commands that run are
+// ended, and answer that the computer stopped. One that is stopped stays so. Whoever may run commands there may stop it: root
+// inside could end all of them anyway.
+func (s *Service) Stop(ctx context.Context, c enplace.Caller, id string) (enplace.Computer, error) {
+	if err := s.cfg.Toolchain.MayComputer(ctx, c, access.Run, id); err != nil {
+		return enplace.Computer{}, err
+	}
+	if !s.started.Load() {
+		return enplace.Computer{}, errStarting
+	}
+	if _, err := s.cfg.Store.Computer(ctx, id); err != nil {
+		return enplace.Computer{}, unknown(err, id)
+	}
+	m := s.machine(id)
+	ran := m.runs()
+	if err := m.shut(ctx); err != nil {
+		return enplace.Computer{}, err
+	}
+	if ran {
+		s.cfg.Audit.Record(ctx, c, "computer.stop", id, nil)
+	}
+	return s.Get(ctx, c, id)
+}
+
 // Set gives the set of a conversation as it stands on its computer.
 func (s *Service) Set(ctx context.Context, c enplace.Caller, conversation string) (enplace.ConversationSet, error) {
 	set, state, err := s.state(ctx, c, conversation)

@@ -58,6 +58,13 @@ func statusOfSet(c enplace.Computer, hash string) enplace.ItemStatus {
 	return enplace.ItemInstalled
 }
 
+func (s *Server) stopComputer(ctx context.Context, c enplace.Caller, in *struct {
+	ComputerID
+	Nothing
+}) (*One[enplace.Computer], error) {
+	return one(s.cfg.Computers.Stop(ctx, c, in.ID))
+}
+
 func (s *Server) resetComputer(ctx context.Context, c enplace.Caller, in *ComputerID) (*struct{}, error) {
 	return none(s.cfg.Computers.Reset(ctx, c, in.ID))
 }

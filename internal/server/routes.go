@@ -162,6 +162,7 @@ func (s *Server) computerRoutes(at section) {
 	handle(at, "GET /v1/computers/{id}", "get-computer", "Show a computer\nWith its sets, item by item.", s.getComputer)
 	handle(at, "GET /v1/computers/{id}/errors", "list-computer-errors", "List what could not be installed on a computer\nNewest first.", s.listComputerErrors)
 	handle(at, "GET /v1/computers/{id}/log", "get-computer-log", "Read or follow the log of a set's last installation on a computer\nText as it is now, or live with follow. As text/event-stream: an event for each line, with the byte behind it as its id, and at the end one called end with the status.", s.computerLog, log)
+	handle(at, "POST /v1/computers/{id}/stop", "stop-computer", "Stop a computer\nFor whoever may run commands there. Its files and tools stay, and the next command starts it. Commands that run are ended, and answer so; what is being installed is redone at the next use. One that is stopped stays so.", s.stopComputer)
 	handle(at, "DELETE /v1/computers/{id}", "reset-computer", "Remove a computer with all its files\nThe next command of one of its conversations makes another.", s.resetComputer)
 	handle(at, "POST /v1/sets/{hash}/retry", "retry-set", "Try again what failed of a set\nIts bundle, and the set on every computer that the caller may run commands on: at once where the computer runs, else at its next use.", s.retrySet)
 	handle(at, "GET /v1/sets/{hash}/bundle", "get-bundle", "Show the bundle of a set\nWith wait, when it is not being built any more or the time is up.", s.getBundle)

@@ -69,5 +69,6 @@ type Computers interface {
 	List(ctx context.Context, c enplace.Caller, p enplace.Page) (enplace.List[enplace.Computer], error)
 	Errors(ctx context.Context, c enplace.Caller, id string, p enplace.Page) (enplace.List[enplace.ComputerError], error)
 	Log(ctx context.Context, c enplace.Caller, id, hash string) (*transcript.Reader, error)
+	Stop(ctx context.Context, c enplace.Caller, id string) (enplace.Computer, error)
 	Reset(ctx context.Context, c enplace.Caller, id string) error
 }
