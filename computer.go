@@ -53,7 +53,7 @@ type ComputerSet struct {
 	Items     []ComputerItem `json:"items"`
 	AppliedAt *time.Time     `json:"applied_at,omitempty" doc:"When it was last complete"`
 	TriedAt   *time.Time     `json:"tried_at,omitempty" doc:"When it was last tried to the end"`
-	RetryAt   *time.Time     `json:"retry_at,omitempty" doc:"When a set with failed items is tried again by itself"`
+	RetryAt   *time.Time     `json:"retry_at,omitempty" doc:"When a set with failed items is tried again by itself; one that is past is tried now, or at the next use where the computer is stopped"`
 	Attempts  int            `json:"attempts"`
 }
 
@@ -136,6 +136,7 @@ type Notice struct {
 	Message string        `json:"message" doc:"The notice in a sentence, for an agent to read"`
 	Items   []NoticedItem `json:"items,omitempty"`
 	More    int           `json:"more" doc:"Items beyond those listed"`
+	RetryAt *time.Time    `json:"retry_at,omitempty" doc:"When items that failed are tried again by themselves; one that is past is tried now"`
 }
 
 // NoticedItem is an item that a notice is about.

@@ -137,6 +137,7 @@ type ConversationSet struct {
 	Hash    string          `json:"hash"`
 	Chain   Chain           `json:"chain"`
 	Items   []InstalledItem `json:"items"`
+	RetryAt *time.Time      `json:"retry_at,omitempty" doc:"When what failed is tried again by itself; one that is past is tried now, or at the computer's next use where it is stopped"`
 	Bundle  Bundle          `json:"bundle"`
 	Egress  Egress          `json:"egress"`
 	Left    []LeftOut       `json:"left_out"`

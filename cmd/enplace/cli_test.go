@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -177,5 +178,27 @@ func TestEditPackagesLeavesTheOthers(t *testing.T) {
 	}
 	if next, err := editPackages(declared, map[enplace.Manager]*[]string{enplace.Pip: {}, enplace.NPM: {}, enplace.Apt: {}}, nil); err != nil || next != (enplace.PackageLists{}) {
 		t.Errorf("nothing to do: %+v %v", next, err)
+	}
+}
+
+// A time that was past was printed as the one of the next try while that ran.
+func TestNextTry(t *testing.T) {
+	trying := []enplace.InstalledItem{{Status: enplace.ItemInstalled}, {Status: enplace.ItemInstalling}}
+	past, later := time.Now().Add(-time.Minute), time.Now().Add(time.Minute)
+	for _, c := range []struct {
+		at      time.Time
+		running bool
+		items   []enplace.InstalledItem
+		want    string
+	}{
+		{later, true, nil, "to be tried again: " + ago(later)},
+		{later, true, trying, "being tried again now"},
+		{past, true, nil, "being tried again now"},
+		{past, false, trying, "being tried again now"},
+		{past, false, nil, "to be tried again with the next command"},
+	} {
+		if got := nextTry(c.at, c.running, c.items); got != c.want {
+			t.Errorf("%v, %v: %q, want %q", c.at, c.running, got, c.want)
+		}
 	}
 }

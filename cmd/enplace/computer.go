@@ -104,11 +104,15 @@ func printComputer(w io.Writer, v enplace.Computer) {
 		[]string{"disk", size(v.DiskBytes)}, []string{"limits", fmt.Sprintf("%d MiB of memory, %d MiB of disk, %g processors, %d processes",
 			v.Limits.MemoryMiB, v.Limits.DiskMiB, v.Limits.CPUs, v.Limits.Processes)}, []string{"used", ago(v.UsedAt)}, []string{"created", ago(v.CreatedAt)})
 	for _, s := range v.Sets {
-		fmt.Fprintf(w, "\nset %s, complete: %s, to be tried again: %s, attempts: %d\n", s.Hash, when(s.AppliedAt), when(s.RetryAt), s.Attempts)
 		items, obtained := make([]enplace.InstalledItem, len(s.Items)), make([]enplace.Obtained, len(s.Items))
 		for i, item := range s.Items {
 			items[i], obtained[i] = item.InstalledItem, item.Obtained
 		}
+		line := []string{"set " + s.Hash, "complete: " + when(s.AppliedAt), "attempts: " + fmt.Sprint(s.Attempts)}
+		if s.RetryAt != nil {
+			line = append(line, nextTry(*s.RetryAt, v.State == enplace.ComputerRunning, items))
+		}
+		fmt.Fprintf(w, "\n%s\n", strings.Join(line, ", "))
 		printItems(w, items, obtained...)
 	}
 	if len(v.Local) > 0 {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,12 +50,29 @@ func newSetShow(c *cli) *cobra.Command {
 }
 
 func printSet(w io.Writer, s enplace.ConversationSet) {
-	table(w, []string{"hash", s.Hash}, []string{"chain", chainLine(s.Chain)}, []string{"bundle", bundleLine(s.Bundle)}, []string{"egress", printable(egressLine(s.Egress))})
+	rows := [][]string{{"hash", s.Hash}, {"chain", chainLine(s.Chain)}, {"bundle", bundleLine(s.Bundle)}, {"egress", printable(egressLine(s.Egress))}}
+	if s.RetryAt != nil {
+		rows = append(rows, []string{"what failed", nextTry(*s.RetryAt, false, s.Items)})
+	}
+	table(w, rows...)
 	if len(s.Items) > 0 {
 		fmt.Fprintln(w)
 		printItems(w, s.Items)
 	}
 	printLeft(w, s.Left, s.Clashes)
+}
+
+// nextTry says when what failed of a set is tried again. A time that is past is that of a try under way, unless the computer is not
+// known to run.
+func nextTry(at time.Time, running bool, items []enplace.InstalledItem) string {
+	trying := slices.ContainsFunc(items, func(i enplace.InstalledItem) bool { return i.Status == enplace.ItemInstalling })
+	switch {
+	case running && !time.Now().Before(at) || trying:
+		return "being tried again now"
+	case time.Now().Before(at):
+		return "to be tried again: " + ago(at)
+	}
+	return "to be tried again with the next command"
 }
 
 func chainLine(c enplace.Chain) string {

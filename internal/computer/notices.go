@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"enplace"
 	"enplace/internal/store"
@@ -18,7 +19,7 @@ func (m *machine) report(ctx context.Context, hash string) ([]enplace.Notice, er
 		return nil, err
 	}
 	m.mu.Lock()
-	fresh := m.unreported(rec, hash)
+	fresh, at := m.unreported(rec, hash), m.nextTry(find(rec, hash))
 	for _, i := range fresh {
 		m.told[reportKey(hash, i)] = find(rec, hash).Attempts
 		m.dirty = true
@@ -27,10 +28,21 @@ func (m *machine) report(ctx context.Context, hash string) ([]enplace.Notice, er
 	if len(fresh) == 0 {
 		return nil, nil
 	}
-	n := enplace.Notice{Kind: enplace.NoticeFailed}
+	n := enplace.Notice{Kind: enplace.NoticeFailed, RetryAt: at}
 	n.Items, n.More = noticed(fresh)
-	n.Message = fmt.Sprintf("these items of the toolchain could not be installed, so their tools are missing: %s. They are tried again by themselves", names(n))
+	n.Message = fmt.Sprintf("these items of the toolchain could not be installed, so their tools are missing: %s. They are %s", names(n), m.s.again(at))
 	return []enplace.Notice{n}, nil
+}
+
+// again says in words when what failed is tried again.
+func (s *Service) again(at *time.Time) string {
+	switch {
+	case at == nil:
+		return "tried again by themselves"
+	case s.cfg.Now().Before(*at):
+		return "tried again by themselves at " + at.Format(time.TimeOnly) + " UTC"
+	}
+	return "being tried again now"
 }
 
 // unreported gives the failed items of a set that were not reported since they were installed last: one that fails again is not

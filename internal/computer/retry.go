@@ -116,6 +116,23 @@ func (m *machine) hasten(set store.SetRecord, at time.Time) {
 	}
 }
 
+// nextTry gives when a set that failed is tried again: sooner than its record says where a live person used it, and by now while
+// it is being tried. Nil for one that did not fail. The machine is locked.
+func (m *machine) nextTry(state enplace.ComputerSet) *time.Time {
+	if state.RetryAt == nil {
+		return nil
+	}
+	at := *state.RetryAt
+	if r, ok := m.retries[state.Hash]; ok && r.at.Before(at) {
+		at = r.at
+	}
+	if now := m.s.cfg.Now(); m.jobs[state.Hash] != nil && now.Before(at) {
+		at = now
+	}
+	at = at.UTC()
+	return &at
+}
+
 // retryDue tries again what failed and is due, as it is declared by now. A computer that was stopped meanwhile tries at its
 // next use.
 func (m *machine) retryDue(ctx context.Context) {

@@ -228,6 +228,13 @@ func (s *Service) machine(id string) *machine {
 	return m
 }
 
+// known is machine without making one: nil for a computer that was not asked for since the service began.
+func (s *Service) known(id string) *machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machines[id]
+}
+
 func (s *Service) all() []*machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -65,11 +65,12 @@ func (s *Service) live(rec store.ComputerRecord, volumes map[string]int64) enpla
 	out := rec.Computer
 	out.DiskBytes = volumes[volumeOf(rec.ID)]
 	out.State = enplace.ComputerStopped
-	s.mu.Lock()
-	m := s.machines[rec.ID]
-	s.mu.Unlock()
-	if m != nil {
+	if m := s.known(rec.ID); m != nil {
 		m.mu.Lock()
+		out.Sets = slices.Clone(rec.Sets)
+		for i := range out.Sets {
+			out.Sets[i].RetryAt = m.nextTry(out.Sets[i])
+		}
 		if m.box != nil && !stopped(m.box) {
 			out.State = enplace.ComputerRunning
 		}
@@ -157,49 +158,51 @@ func (s *Service) Stop(ctx context.Context, c enplace.Caller, id string) (enplac
 
 // Set gives the set of a conversation as it stands on its computer.
 func (s *Service) Set(ctx context.Context, c enplace.Caller, conversation string) (enplace.ConversationSet, error) {
-	set, state, err := s.state(ctx, c, conversation)
+	set, have, err := s.state(ctx, c, conversation)
 	if err != nil {
 		return enplace.ConversationSet{}, err
 	}
 	out := enplace.ConversationSet{
-		Hash: set.Hash, Chain: set.Chain, Items: []enplace.InstalledItem{}, Bundle: set.Bundle, Egress: set.Egress, Left: set.Left, Clashes: set.Clashes,
+		Hash: set.Hash, Chain: set.Chain, Items: []enplace.InstalledItem{}, RetryAt: have.RetryAt, Bundle: set.Bundle, Egress: set.Egress, Left: set.Left, Clashes: set.Clashes,
 	}
 	for _, item := range set.Items {
-		out.Items = append(out.Items, state(item))
+		out.Items = append(out.Items, standing(have, item))
 	}
 	return out, nil
 }
 
-// state gives a conversation's set, and how each of its items stands.
-func (s *Service) state(ctx context.Context, c enplace.Caller, conversation string) (store.SetRecord, func(enplace.SetItem) enplace.InstalledItem, error) {
+// state gives a conversation's set, and how it stands on the computer.
+func (s *Service) state(ctx context.Context, c enplace.Caller, conversation string) (set store.SetRecord, have enplace.ComputerSet, err error) {
 	conv, err := s.cfg.Toolchain.Conversation(ctx, c, access.Read, conversation)
 	if err != nil {
-		return store.SetRecord{}, nil, err
+		return set, have, err
 	}
-	set, err := s.cfg.Toolchain.SetOf(ctx, conv)
-	if err != nil {
-		return set, nil, err
+	if set, err = s.cfg.Toolchain.SetOf(ctx, conv); err != nil {
+		return set, have, err
 	}
 	stored, err := s.cfg.Toolchain.Stored(ctx, set.Hash)
 	if err != nil {
-		return set, nil, err
+		return set, have, err
 	}
 	set.Bundle = stored.Bundle
 	rec, err := s.cfg.Store.Computer(ctx, conv.ComputerID())
 	if err != nil && !errors.Is(err, store.ErrNotFound) { // of one that is not made yet everything is pending
-		return set, nil, fmt.Errorf("reading a computer: %w", err)
+		return set, have, fmt.Errorf("reading a computer: %w", err)
 	}
-	have := find(rec, set.Hash)
-	return set, func(item enplace.SetItem) enplace.InstalledItem {
-		if i := same(have.Items, item.Key, item.Scope); i >= 0 {
-			return have.Items[i].InstalledItem
-		}
-		return pending(item)
-	}, nil
+	have = find(rec, set.Hash)
+	if m := s.known(conv.ComputerID()); m != nil {
+		m.mu.Lock()
+		have.RetryAt = m.nextTry(have)
+		m.mu.Unlock()
+	}
+	return set, have, nil
 }
 
-// pending is an item that nothing was done for yet.
-func pending(item enplace.SetItem) enplace.InstalledItem {
+// standing gives an item as it stands: pending where nothing was done for it yet.
+func standing(have enplace.ComputerSet, item enplace.SetItem) enplace.InstalledItem {
+	if i := same(have.Items, item.Key, item.Scope); i >= 0 {
+		return have.Items[i].InstalledItem
+	}
 	i := enplace.InstalledItem{Key: item.Key, Scope: item.Scope, Status: enplace.ItemPending, Tools: []enplace.ToolStatus{}}
 	for _, t := range item.Tools {
 		i.Tools = append(i.Tools, enplace.ToolStatus{Name: t.Name, Requested: t.Version})
@@ -209,7 +212,7 @@ func pending(item enplace.SetItem) enplace.InstalledItem {
 
 // Explain gives for each tool of a conversation's set which scope, item and line gave it, and why the set is what it is.
 func (s *Service) Explain(ctx context.Context, c enplace.Caller, conversation string) (enplace.ExplainedSet, error) {
-	set, state, err := s.state(ctx, c, conversation)
+	set, have, err := s.state(ctx, c, conversation)
 	if err != nil {
 		return enplace.ExplainedSet{}, err
 	}
@@ -220,7 +223,7 @@ func (s *Service) Explain(ctx context.Context, c enplace.Caller, conversation st
 		return out, err
 	}
 	for _, item := range set.Items {
-		now := state(item)
+		now := standing(have, item)
 		for _, t := range item.Tools {
 			status := enplace.ToolStatus{Name: t.Name, Requested: t.Version}
 			if i := slices.IndexFunc(now.Tools, func(have enplace.ToolStatus) bool { return have.Name == t.Name && have.Requested == t.Version }); i >= 0 {

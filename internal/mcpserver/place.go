@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"enplace"
 	"enplace/client"
@@ -36,7 +37,7 @@ func (c conversation) toolchain(ctx context.Context) (Toolchain, error) {
 	if err != nil {
 		return Toolchain{}, err
 	}
-	t := Toolchain{Items: []ToolchainItem{}}
+	t := Toolchain{Items: []ToolchainItem{}, RetryAt: set.RetryAt}
 	for _, i := range set.Items {
 		item := ToolchainItem{Key: i.Key, Scope: string(i.Scope), Status: string(i.Status), Error: i.Error, ErrorTail: i.ErrorTail, Tools: []string{}}
 		for _, tool := range i.Tools {
@@ -81,7 +82,18 @@ func (c conversation) instructions(ctx context.Context) (string, error) {
 		}
 		b.WriteString("\n")
 	}
+	if t.RetryAt != nil {
+		b.WriteString("\nWhat failed is tried again by itself" + nextTry(*t.RetryAt) + ".\n")
+	}
 	return b.String(), nil
+}
+
+// nextTry says when, behind a sentence that says that something is tried again.
+func nextTry(at time.Time) string {
+	if time.Now().Before(at) {
+		return " at " + at.UTC().Format(time.TimeOnly) + " UTC"
+	}
+	return " now, or with the next command"
 }
 
 // task is a running task.

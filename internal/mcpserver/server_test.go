@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -232,11 +233,15 @@ func TestAgentIsToldWhatFailed(t *testing.T) {
 		t.Errorf("the second command tells again: %+v", r)
 	}
 	chain, _ := call[struct {
-		Items  []struct{ Key, Status string }
-		Failed int
+		Items   []struct{ Key, Status string }
+		Failed  int
+		RetryAt time.Time `json:"retry_at"`
 	}](t, s, "toolchain", map[string]any{})
-	if len(chain.Items) != 2 || chain.Failed != 1 || chain.Items[0].Status != "failed" || chain.Items[1].Status != "installed" {
+	if len(chain.Items) != 2 || chain.Failed != 1 || !chain.RetryAt.After(time.Now()) || chain.Items[0].Status != "failed" || chain.Items[1].Status != "installed" {
 		t.Errorf("toolchain: %+v", chain)
+	}
+	if got, _ := call[map[string]string](t, s, "instructions", map[string]any{}); !strings.Contains(got["instructions"], "tried again by itself at "+chain.RetryAt.UTC().Format(time.TimeOnly)) {
+		t.Errorf("instructions: %s", got["instructions"])
 	}
 }
 

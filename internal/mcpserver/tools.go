@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -101,6 +102,8 @@ type Entry struct {
 type Toolchain struct {
 	Items  []ToolchainItem `json:"items"`
 	Failed int             `json:"failed" jsonschema:"items that could not be installed"`
+
+	RetryAt *time.Time `json:"retry_at,omitempty" jsonschema:"when what failed is tried again by itself; one that is past is tried now, or with the next command"`
 }
 
 // ToolchainItem is one item of the set.
