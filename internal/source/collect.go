@@ -66,18 +66,7 @@ func (c *collector) name(raw string, dos, folder bool) (name string, skip bool, 
 		return "", true, nil
 	}
 	// A name that is left out need not be one that could be imported, as long as it does stay where it says it is.
-	stays := !slices.Contains(strings.Split(name, "/"), "..") && name[0] != '/'
-	if stays && !c.l.part.has(name) {
-		c.below(name, folder)
-		return "", true, nil
-	}
-	if rule := skipRule(name); rule != "" && stays {
-		if !folder {
-			c.skipped.add(rule, name)
-		}
-		if rule != MacOSFiles {
-			c.below(name, true)
-		}
+	if !slices.Contains(strings.Split(name, "/"), "..") && name[0] != '/' && c.leavesOut(name, folder) {
 		return "", true, nil
 	}
 	if err := enplace.CheckPath(name); err != nil {
@@ -93,6 +82,22 @@ func (c *collector) name(raw string, dos, folder bool) (name string, skip bool, 
 	}
 	c.below(name, folder)
 	return name, false, c.hold(name)
+}
+
+// leavesOut reports whether a name is never imported, or lies beside the part that is wanted. What macOS adds says nothing of a
+// single top folder, wherever it lies.
+func (c *collector) leavesOut(name string, folder bool) bool {
+	rule, beside := skipRule(name), !c.l.part.has(name)
+	if rule == "" && !beside {
+		return false
+	}
+	if !beside && !folder {
+		c.skipped.add(rule, name)
+	}
+	if rule != MacOSFiles {
+		c.below(name, folder || rule != "")
+	}
+	return true
 }
 
 // clean takes off a leading "./" and a folder's trailing slash, and makes slashes of backslashes: either the import is

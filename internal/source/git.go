@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +70,7 @@ func importGit(ctx context.Context, run GitRunner, src enplace.GitSource, sink S
 	if err := g.archive(ctx, c, tree); err != nil {
 		return Result{}, g.timeout(ctx, err)
 	}
-	submodules, err := g.submodules(ctx, tree)
+	submodules, err := g.submodules(ctx, tree, l.part)
 	if err != nil {
 		return Result{}, g.timeout(ctx, err)
 	}
@@ -80,7 +79,7 @@ func importGit(ctx context.Context, run GitRunner, src enplace.GitSource, sink S
 		return Result{}, err
 	}
 	res.Report.Commit = commit
-	res.Submodules = slices.DeleteFunc(submodules, func(p string) bool { return !l.part.has(p) })
+	res.Submodules = submodules
 	if len(res.Submodules) > 0 {
 		verb := "are submodules, which are"
 		if len(res.Submodules) == 1 {
@@ -268,9 +267,9 @@ func (g *git) archive(ctx context.Context, c *collector, tree string) error {
 	return <-ended
 }
 
-// submodules gives the paths of those in the tree.
-func (g *git) submodules(ctx context.Context, tree string) ([]string, error) {
-	found := &gitlinks{}
+// submodules gives the paths of those in a part of the tree.
+func (g *git) submodules(ctx context.Context, tree string, wanted Part) ([]string, error) {
+	found := &gitlinks{wanted: wanted}
 	exit, err := g.exec(ctx, gitDir, found, "ls-tree", "-r", "-z", "--full-tree", tree)
 	if err == nil && exit != 0 {
 		err = g.local("ls-tree", nil)
@@ -314,24 +313,25 @@ func (g *git) describe(ctx context.Context, commit string, budget time.Duration)
 
 // gitlinks picks the submodules out of ls-tree -z as it is written, and holds no more of them than a note can use.
 type gitlinks struct {
-	part  []byte
-	paths []string
+	wanted Part
+	entry  []byte // as far as it has come
+	paths  []string
 }
 
 func (l *gitlinks) Write(p []byte) (int, error) {
 	n := len(p)
 	for {
 		head, rest, ok := bytes.Cut(p, []byte{0})
-		if len(l.part)+len(head) > 8192 {
+		if len(l.entry)+len(head) > 8192 {
 			return 0, errors.New("a path of the repository is too long")
 		}
-		l.part = append(l.part, head...)
+		l.entry = append(l.entry, head...)
 		if !ok {
 			return n, nil
 		}
-		if meta, name, ok := bytes.Cut(l.part, []byte{'\t'}); ok && bytes.HasPrefix(meta, []byte("160000 ")) && len(l.paths) < 1000 {
+		if meta, name, ok := bytes.Cut(l.entry, []byte{'\t'}); ok && bytes.HasPrefix(meta, []byte("160000 ")) && l.wanted.has(string(name)) && len(l.paths) < 1000 {
 			l.paths = append(l.paths, string(name))
 		}
-		l.part, p = l.part[:0], rest
+		l.entry, p = l.entry[:0], rest
 	}
 }

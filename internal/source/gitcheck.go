@@ -10,7 +10,7 @@ import (
 	"enplace"
 )
 
-// GitOptions say what the operator allows.
+// GitOptions say what the operator allows, and what the caller wants.
 type GitOptions struct {
 	AllowHTTP       bool          // plain http:// too, for hosts inside; https:// alone otherwise
 	Part            Part          // what is wanted; all unless set

@@ -2,6 +2,7 @@ package source
 
 import (
 	"archive/tar"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -54,10 +55,75 @@ func TestPart(t *testing.T) {
 	}
 }
 
+// What is passed over is not written, and takes time all the same: it counts as what is never imported does.
+func TestBombBesideThePart(t *testing.T) {
+	t.Parallel()
+	l := smallLimits
+	l.part = Part{Within: []string{"items"}, FileBytes: 10}
+	in := item{name: "items/a/f", body: "f"}
+	many := func(name string, n int) (out []item) {
+		for i := range n {
+			out = append(out, item{name: fmt.Sprintf(name, i), body: "x"})
+		}
+		return append(out, in)
+	}
+	zeros := item{name: "docs/zeros", body: strings.Repeat("\x00", 2<<20)}
+	var names []zipItem
+	for _, i := range many("docs/%d", 200) {
+		names = append(names, zipItem{name: i.name, body: i.body})
+	}
+	for name, b := range map[string][]byte{
+		"bytes":                 gz(t, makeTar(t, zeros, in)),
+		"bytes behind the part": gz(t, makeTar(t, in, zeros)),
+		"bytes of a cut file":   gz(t, makeTar(t, item{name: "items/a/zeros", body: zeros.body}, in)),
+		"entries":               makeTar(t, many("docs/%d", 200)...),
+		"entries of a zip":      makeZip(t, names...),
+		"files of the part":     makeTar(t, many("items/%d", 20)...),
+		"bytes of cut files":    gz(t, makeTar(t, many("items/%d", 15)...)),
+		"archive":               makeTar(t, zeros, in),
+	} {
+		limits := l
+		if name == "bytes of cut files" {
+			limits.treeBytes = 15
+		}
+		if _, _, err := run(t, b, limits); enplace.KindOf(err) != enplace.KindTooLarge {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	// A zip has a directory: what it lists beside the part is not unpacked at all.
+	if res, _, err := run(t, makeZip(t, zipItem{name: zeros.name, body: zeros.body}, zipItem{name: in.name, body: in.body}), l); err != nil || len(res.Entries) != 1 {
+		t.Errorf("%v, %v", res.Entries, err)
+	}
+}
+
+// macOS puts a folder of its own beside the one that was packed, and into it the name of the part.
+func TestPartOfAZipFromMacOS(t *testing.T) {
+	t.Parallel()
+	l := smallLimits
+	l.part = Part{Within: []string{"items"}}
+	var all []zipItem
+	for _, name := range []string{"tools/README.md", "tools/items/a/f", "tools/.DS_Store", "__MACOSX/._tools", "__MACOSX/tools/._items", "__MACOSX/tools/items/a/._f"} {
+		all = append(all, zipItem{name: name, body: "f"})
+	}
+	res, sink, err := run(t, makeZip(t, all...), l)
+	if diff := cmp.Diff([]string{"items/a/f f"}, listing(res, sink)); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
 func TestPartOfARepository(t *testing.T) {
 	t.Parallel()
 	root, _, second := project(t)
 	o := overHTTP
+	small := defaultLimits
+	small.part, small.scannedBytes = Part{Within: []string{"sub"}}, 2000 // a header and a block for each file, nearly all beside
+	if _, err := importGit(t.Context(), local(t), enplace.GitSource{URL: serve(t, root) + "/p.git"}, memory{}, o, small); enplace.KindOf(err) != enplace.KindTooLarge {
+		t.Errorf("bytes beside the part: %v", err)
+	}
+	small.scannedBytes, small.scanned = defaultLimits.scannedBytes, 3
+	if _, err := importGit(t.Context(), local(t), enplace.GitSource{URL: serve(t, root) + "/p.git"}, memory{}, o, small); enplace.KindOf(err) != enplace.KindTooLarge {
+		t.Errorf("entries beside the part: %v", err)
+	}
 	for within, submodules := range map[string][]string{"sub": nil, "vendor": {"vendor/lib"}} {
 		o.Part = Part{Within: []string{within}}
 		res, err := Git(t.Context(), local(t), enplace.GitSource{URL: serve(t, root) + "/p.git"}, memory{}, o)
