@@ -146,8 +146,8 @@ func (c *Client) do(ctx context.Context, k call) (*http.Response, error) {
 }
 
 func (c *Client) request(ctx context.Context, k call) (*http.Request, error) {
-	if strings.HasSuffix(k.path, "/") {
-		return nil, enplace.Errorf(enplace.KindMalformed, "a name is empty")
+	if strings.Contains(k.path+"/", "//") {
+		return nil, enplace.Errorf(enplace.KindMalformed, "a name is empty: %s", k.path)
 	}
 	target := c.base + k.path
 	if len(k.query) > 0 {

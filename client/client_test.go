@@ -237,3 +237,17 @@ func TestSSHThroughTLS(t *testing.T) {
 		t.Errorf("a server that does not upgrade: %v", err)
 	}
 }
+
+// An empty name asked for something else: of no plugin's sync for a plugin called sync, of a file's absolute path for another file.
+func TestEmptyNamesAreNotSent(t *testing.T) {
+	t.Parallel()
+	c := connect(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL.Path) })
+	_, sync := c.SyncPlugin(t.Context(), "")
+	_, plugin := c.Plugin(t.Context(), "organisation/")
+	_, err := c.OpenFile(t.Context(), "henv_x", "/etc/passwd")
+	for _, err := range []error{sync, plugin, err} {
+		if enplace.KindOf(err) != enplace.KindMalformed || !strings.Contains(err.Error(), "a name is empty") {
+			t.Errorf("%v", err)
+		}
+	}
+}

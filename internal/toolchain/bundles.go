@@ -92,7 +92,8 @@ func (s *Service) enqueue(rec store.SetRecord) {
 	}
 }
 
-// RetryBundle builds a bundle again that failed, or waits until a source lets itself be asked.
+// RetryBundle builds a bundle again that failed, or waits until a source lets itself be asked. What was resolved stays so: computers
+// that install directly have it already.
 func (s *Service) RetryBundle(ctx context.Context, c enplace.Caller, hash string) (enplace.Bundle, error) {
 	if err := access.Check(c, access.Run, access.Thing{What: "set", ID: hash, Shared: true}); err != nil {
 		return enplace.Bundle{}, err
@@ -100,7 +101,7 @@ func (s *Service) RetryBundle(ctx context.Context, c enplace.Caller, hash string
 	again := false
 	rec, err := s.updateSet(ctx, hash, func(r *store.SetRecord) {
 		if again = r.Bundle.Status == enplace.BundleFailed || r.Bundle.Reason != "" && r.Bundle.Status == enplace.BundleBuilding; again {
-			r.Bundle = enplace.Bundle{Status: enplace.BundleBuilding}
+			r.Bundle = enplace.Bundle{Status: enplace.BundleBuilding, Items: r.Bundle.Items}
 		}
 	})
 	if err != nil {

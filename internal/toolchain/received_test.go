@@ -105,6 +105,13 @@ func testRenames(h house) {
 	if p = h.Sync(p, renamed); strings.Contains(said(p.Findings), "the key was") {
 		h.t.Errorf("told twice:\n%s", said(p.Findings))
 	}
+	// A new key that is refused is no reason to take the item away.
+	other := h.Attach("organisation", "n-other", item("n-taken"))
+	taken := item("n-one").With(toolchaintest.Files{"n-two/environment.json": `{"name": "n-taken", "description": "x"}`, "n-two/setup.sh": "#!/bin/bash\ntrue\n"})
+	if p = h.Sync(p, taken); !slices.Equal(p.Items, []string{"n-one", "n-three"}) || !strings.Contains(said(p.Findings), "the last good definition of n-three is kept") {
+		h.t.Errorf("%v\n%s", p.Items, said(p.Findings))
+	}
+	check(h.t, s.DeletePlugin(ctx, operator, other.ID))
 	// Who declares a key that somebody nearer has is not told to switch that off, which they cannot.
 	h.Attach("person:n-ann", "own", item("n-own"))
 	_, err = s.CreatePluginArchive(ctx, operator, "organisation", "n-more", item("n-own").Archive())

@@ -116,14 +116,15 @@ func earlier(have []enplace.Item, d enplace.Definition, got received) (before *e
 	return nil, false
 }
 
-// kept gives the items whose last good definition is kept, and says so.
+// kept gives the items whose last good definition is kept, and says so: also where the new one is refused for its key.
 func kept(p *enplace.Plugin, have, items []enplace.Item, got received) []enplace.Item {
 	var all []enplace.Item
+	findings := slices.Clone(p.Findings)
 	for _, h := range have {
-		broken := append(ofFolder(got.Findings, ""), ofFolder(got.Findings, h.Folder)...)
+		broken := append(ofFolder(findings, ""), ofFolder(findings, h.Folder)...)
 		for folder, key := range got.Broken {
 			if key == h.Key && folder != h.Folder {
-				broken = append(broken, ofFolder(got.Findings, folder)...)
+				broken = append(broken, ofFolder(findings, folder)...)
 			}
 		}
 		if slices.ContainsFunc(items, func(i enplace.Item) bool { return i.Key == h.Key }) || !slices.ContainsFunc(broken, isError) {

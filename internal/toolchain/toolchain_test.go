@@ -1,19 +1,9 @@
 package toolchain_test
 
 import (
-	"bytes"
-	"io"
-	"net"
-	"net/http"
-	"net/http/cgi"
-	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"enplace"
 	"enplace/internal/access"
@@ -39,7 +29,7 @@ func TestToolchain(t *testing.T) {
 	h := toolchaintest.New(t)
 	for name, test := range map[string]func(house){
 		"Access": testAccess, "Sync": testSync, "Keys": testKeys, "Choices": testChoices, "Conversations": testConversations,
-		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit, "Lists": testLists, "Names": testNames, "Answers": testAnswers, "BadFiles": testBadFiles, "Renames": testRenames,
+		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit, "Lists": testLists, "Names": testNames, "Answers": testAnswers, "BadFiles": testBadFiles, "Renames": testRenames, "RetryKeepsVersions": testRetryKeepsVersions,
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer h.In(t)()
@@ -363,166 +353,4 @@ func testConversations(h house) {
 		h.t.Error("bob sees ann's conversation")
 	}
 	check(h.t, s.DeleteConversation(ctx, ann, "v-talk"))
-}
-
-// Values are sealed at rest and never come back; they are hidden in what is logged, also after a restart and when they are gone.
-func testKeychain(h house) {
-	ctx := h.t.Context()
-	h.Direct("y-ann")
-	const old, now = "value-that-was", "value-that-is"
-	put := func(name, value string) error {
-		_, err := h.Toolchain.PutSecret(ctx, operator, "person:y-ann", name, enplace.PutSecret{Value: value})
-		return err
-	}
-	check(h.t, put("TOKEN", old))
-	check(h.t, put("TOKEN", now))
-	_, err := h.Toolchain.PutSecret(ctx, operator, "organisation", "TOKEN", enplace.PutSecret{Value: "value-of-all"})
-	check(h.t, err)
-	for _, name := range []string{"PATH", "LD_PRELOAD", "https_proxy", "ENPLACE_SET", "1X", "A B", ""} {
-		if err := put(name, "some value"); enplace.KindOf(err) != enplace.KindInvalid {
-			h.t.Errorf("a secret named %q: %v", name, err)
-		}
-	}
-	for value, kind := range map[string]enplace.Kind{"": enplace.KindInvalid, "a\x00b": enplace.KindInvalid, strings.Repeat("x", 64<<10): "", strings.Repeat("x", 64<<10+1): enplace.KindTooLarge} {
-		if err := put("OTHER", value); enplace.KindOf(err) != kind {
-			h.t.Errorf("a value of %d bytes: %v", len(value), err)
-		}
-	}
-	check(h.t, h.Toolchain.DeleteSecret(ctx, operator, "person:y-ann", "OTHER"))
-	env, err := h.Toolchain.Variables(ctx, enplace.NewChain("", "y-ann"))
-	check(h.t, err)
-	if !slices.Equal(env, []string{"TOKEN=" + now}) {
-		h.t.Errorf("variables %q", env)
-	}
-	l, err := h.Toolchain.ListSecrets(ctx, toolchaintest.Person("y-ann"), "person:y-ann", enplace.Page{})
-	check(h.t, err)
-	if len(l.Items) != 1 || l.Items[0].Name != "TOKEN" || l.Items[0].CreatedBy != "operator" {
-		h.t.Errorf("%+v", l.Items)
-	}
-	hides := func(value string) bool {
-		r, err := h.Toolchain.Redactor(ctx, "person:y-ann")
-		check(h.t, err)
-		return !strings.Contains(string(r.Bytes([]byte("a line with "+value))), value)
-	}
-	if !hides(old) || !hides(now) {
-		h.t.Error("a value of the keychain is shown")
-	}
-	h.Restart()
-	if !hides(now) {
-		h.t.Error("after a restart a value of the keychain is shown")
-	}
-	for _, name := range []string{"enplace.db", "enplace.db-wal"} {
-		b, err := os.ReadFile(filepath.Join(h.Dir, name))
-		check(h.t, err)
-		if bytes.Contains(b, []byte(now)) || bytes.Contains(b, []byte(old)) {
-			h.t.Errorf("a value stands in %s", name)
-		}
-	}
-	for _, scope := range []enplace.Scope{"organisation", "person:y-ann"} {
-		check(h.t, h.Toolchain.DeleteSecret(ctx, operator, scope, "TOKEN"))
-	}
-	check(h.t, put("AFTER", "another-value"))
-	if !hides(now) {
-		h.t.Error("a value that was removed is shown, and may stand in output still to come")
-	}
-}
-
-// A refresh gives another set of the same items, for all who had it; sets that nobody uses are forgotten.
-func testRefresh(h house) {
-	ctx, s := h.t.Context(), h.Toolchain
-	with := h.Direct("r-ann")
-	h.Attach("person:r-ann", "own", item("own"))
-	old := h.set(with)
-	b, err := s.Use(ctx, old.Hash)
-	check(h.t, err)
-	if b.Status != enplace.BundleBuilding {
-		h.t.Errorf("%+v", b)
-	}
-	rec, err := s.Refresh(ctx, toolchaintest.Person("r-ann"), with)
-	check(h.t, err)
-	if rec.Hash == old.Hash || keys(rec.Set) != keys(old) || h.set(with).Hash != rec.Hash {
-		h.t.Errorf("refreshed to %s, was %s", rec.Hash, old.Hash)
-	}
-	if b, err = s.Use(ctx, rec.Hash); err != nil || b.Status != enplace.BundleBuilding {
-		h.t.Errorf("%+v, %v", b, err)
-	}
-	for _, hash := range []string{old.Hash, rec.Hash} {
-		if b, err = s.WaitBundle(ctx, operator, hash, toolchaintest.Patience); err != nil || b.Status != enplace.BundleReady || b.Image == "" {
-			h.t.Errorf("%+v, %v", b, err)
-		}
-	}
-	log, err := s.Log(ctx, operator, rec.Hash)
-	check(h.t, err)
-	check(h.t, log.Close())
-
-	// A set held in memory is resolved again before it could be forgotten.
-	h.Clock.Advance(31 * 24 * time.Hour)
-	if n, err := h.Store.DeleteSets(ctx, h.Clock.Now().Add(-30*24*time.Hour)); err != nil || n == 0 {
-		h.t.Errorf("%d sets were forgotten, %v", n, err)
-	}
-	if b, err = s.Use(ctx, h.set(with).Hash); err != nil || b.Status != enplace.BundleBuilding {
-		h.t.Errorf("after it was forgotten: %+v, %v", b, err)
-	}
-}
-
-func testGit(h house) {
-	ctx, s := h.t.Context(), h.Toolchain
-	git, err := exec.LookPath("git")
-	check(h.t, err)
-	root := h.t.TempDir()
-	work := filepath.Join(root, "work")
-	run := func(args ...string) {
-		h.t.Helper()
-		cmd := exec.Command(git, append([]string{"-C", work, "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"}, args...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			h.t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
-	write := func(script string) {
-		h.t.Helper()
-		for name, content := range toolchaintest.Item("from-git", script, "") {
-			check(h.t, os.MkdirAll(filepath.Join(work, "plugin/environments", filepath.Dir(name)), 0o755))
-			check(h.t, os.WriteFile(filepath.Join(work, "plugin/environments", name), []byte(content), 0o600))
-		}
-	}
-	write("echo one\n")
-	run("init", "-q")
-	run("add", ".")
-	run("commit", "-qm", "one")
-	l, err := net.Listen("tcp", toolchaintest.Address)
-	check(h.t, err)
-	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: &cgi.Handler{Path: git, Args: []string{"http-backend"}, Stderr: io.Discard,
-		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}}}}
-	server.Start()
-	defer server.Close()
-
-	with := h.Direct("g-ann")
-	in := enplace.CreatePlugin{Scope: "person:g-ann", Name: "git", Source: enplace.PluginSource{GitURL: server.URL + "/work/.git", Path: "plugin"}}
-	p, err := s.CreatePlugin(ctx, toolchaintest.Person("g-ann"), in)
-	check(h.t, err)
-	if p.Commit == "" || !slices.Equal(p.Items, []string{"from-git"}) {
-		h.t.Fatalf("%+v", p)
-	}
-	before := h.set(with).Hash
-	write("echo two\n")
-	run("commit", "-qam", "two")
-	next, err := s.SyncPlugin(ctx, toolchaintest.Person("g-ann"), p.ID, nil)
-	check(h.t, err)
-	if next.Commit == p.Commit || h.set(with).Hash == before {
-		h.t.Errorf("after a sync: %+v", next)
-	}
-	if _, err := s.SyncPlugin(ctx, operator, p.ID, item("x").Archive()); enplace.KindOf(err) != enplace.KindInvalid {
-		h.t.Errorf("an archive for a plugin of a repository: %v", err)
-	}
-	testSources(h, server.URL+"/work/.git", work)
-	// A source that cannot be read changes nothing but what is said of it.
-	server.Close()
-	if _, err := s.SyncPlugin(ctx, operator, p.ID, nil); err == nil {
-		h.t.Error("a repository that is gone was synced")
-	}
-	got, err := s.Plugin(ctx, operator, p.ID)
-	check(h.t, err)
-	if got.Error == nil || got.Commit != next.Commit || !slices.Equal(got.Items, p.Items) {
-		h.t.Errorf("%+v", got)
-	}
 }
