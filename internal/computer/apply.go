@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"enplace"
@@ -26,7 +27,18 @@ type job struct {
 	again  *retry        // when it failed; not among the machine's until the end, lest a retry be taken for this one
 	share  int           // of its deadline that a command waits for it
 	once   bool          // more, where it fails: somebody asked for a retry meanwhile
-	item   enplace.InstalledItem
+	said   []string      // how far it is, a line for each change; lines are added only
+}
+
+// say adds how an item stands to what those are told who wait. That it is there is no news unless it was being installed.
+func (j *job) say(item enplace.InstalledItem) {
+	name := fmt.Sprintf("%s of %s: ", item.Key, item.Scope)
+	line := name + string(item.Status)
+	known := slices.ContainsFunc(j.said, func(said string) bool { return strings.HasPrefix(said, name) })
+	if item.Status == enplace.ItemInstalled && !known || len(j.said) > 0 && j.said[len(j.said)-1] == line {
+		return
+	}
+	j.said = append(j.said, line)
 }
 
 var errReplaced = errors.New("the definitions changed meanwhile")
@@ -191,7 +203,7 @@ func (m *machine) progress(ctx context.Context, hash string, item enplace.Instal
 		m.s.cfg.Logger.Error("recording an installation", "computer", m.id, "set", hash, "item", item.Key, "err", err)
 	}
 	m.mu.Lock()
-	j.item = item
+	j.say(item)
 	m.mu.Unlock()
 	m.s.hub.Notify(m.topic(hash))
 }
@@ -259,32 +271,26 @@ func (m *machine) forget(ctx context.Context, box sandbox.Sandbox, hashes []stri
 	return nil
 }
 
-// await waits for a job, telling progress, until its end or the time is up; whether the set was tried to the end is told. That an
-// item is there is no news unless it was being installed meanwhile. The error is the caller's: the end of ctx, or that of tell.
+// await waits for a job until its end or the time is up, and tells all that it says, however fast that comes; whether the set was
+// tried to the end is told. The error is the caller's: the end of ctx, or that of tell.
 func (m *machine) await(ctx context.Context, hash string, j *job, most time.Duration, tell func(string) error) (ended bool, err error) {
-	var told enplace.InstalledItem
-	begun := map[string]bool{}
-	err = m.s.hub.Until(ctx, m.topic(hash), most, func() (bool, error) {
-		m.mu.Lock()
-		item := j.item
-		m.mu.Unlock()
-		if tell != nil && (item.Key != told.Key || item.Scope != told.Scope || item.Status != told.Status) {
-			told = item
-			name := fmt.Sprintf("%s of %s", item.Key, item.Scope)
-			if begun[name] || item.Status != enplace.ItemInstalled {
-				begun[name] = true
-				if err := tell(name + ": " + string(item.Status)); err != nil {
-					return false, err
-				}
-			}
-		}
+	told := 0
+	err = m.s.hub.Until(ctx, m.topic(hash), most, func() (over bool, err error) {
 		select {
-		case <-j.done:
-			ended = j.err == nil
-			return true, nil
+		case <-j.done: // first: nothing is said after it
+			over, ended = true, j.err == nil
 		default:
-			return false, nil
 		}
+		m.mu.Lock()
+		fresh := j.said[told:]
+		m.mu.Unlock()
+		for ; tell != nil && len(fresh) > 0; fresh = fresh[1:] {
+			if err := tell(fresh[0]); err != nil {
+				return false, err
+			}
+			told++
+		}
+		return over, nil
 	})
 	return ended, err
 }

@@ -31,6 +31,7 @@ type machine struct {
 	egress   enplace.Egress        // in force
 	jobs     map[string]*job       // installations that wait or run, by the hash of the set
 	ending   error                 // why no installation may begin now; nil while one may
+	endings  int                   // stops and resets under way, for which it may not
 	retries  map[string]retry      // when failed sets are due, by hash
 	current  map[string]string     // the hash of the set that each chain was used with last
 	told     map[string]int        // failures that a command has reported and the record does not know of yet, as in its Reported

@@ -39,8 +39,10 @@ func (m *machine) start(ctx context.Context, set store.SetRecord) (sandbox.Sandb
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.box, m.egress = box, egress
-	m.used, m.commands, m.dirty = m.s.cfg.Now(), slices.Clone(rec.Commands), false
+	m.box, m.egress, m.used = box, egress, m.s.cfg.Now()
+	if !m.dirty { // else those of a sandbox that died are still to be written
+		m.commands = slices.Clone(rec.Commands)
+	}
 	clear(m.policies)
 	if state := find(rec, set.Hash); state.RetryAt != nil {
 		m.retries[set.Hash] = retry{set, *state.RetryAt}
@@ -213,14 +215,17 @@ var (
 func (m *machine) quiet(ctx context.Context, why error) (release func(), err error) {
 	m.mu.Lock()
 	m.ending = why
+	m.endings++
 	for _, j := range m.jobs {
 		j.cancel(why)
 	}
 	m.mu.Unlock()
 	over := func() {
 		m.mu.Lock()
-		m.ending = nil
-		m.mu.Unlock()
+		defer m.mu.Unlock()
+		if m.endings--; m.endings == 0 { // a stop and a reset may come at once
+			m.ending = nil
+		}
 	}
 	select {
 	case m.install <- struct{}{}:
