@@ -21,7 +21,7 @@ const (
 	MaxInstructionsBytes = 64 << 10
 	MaxJSONBytes         = 1 << 20  // a JSON body, but for a task with its input
 	MaxLogBytes          = 16 << 20 // a build's or task's log as kept: half from the start, half from the end
-	MaxExecOutputBytes   = 4 << 20  // stdout and stderr each, of an exec that is not streamed
+	MaxExecOutputBytes   = 4 << 20  // stdout and stderr each, of an exec that is not streamed: half from the start, half from the end
 	MaxPageSize          = 500
 	MaxEgressHosts       = 500 // of an allowlist
 	DefaultPageSize      = 50

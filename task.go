@@ -115,10 +115,13 @@ type ExecResult struct {
 	ExitCode   int    `json:"exit_code"`
 	Stdout     string `json:"stdout"`
 	Stderr     string `json:"stderr"`
-	Truncated  bool   `json:"truncated,omitempty" doc:"Output went over the limit; its end was dropped, and the notice says so"`
+	Truncated  bool   `json:"truncated,omitempty" doc:"Output went over the limit: its start and its end are there, and between them a line that says how much was left out"`
 	TimedOut   bool   `json:"timed_out,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
 	Notice     string `json:"notice,omitempty"`
+
+	StdoutBytes int64 `json:"stdout_bytes,omitempty" doc:"Of all that it printed there, where stdout has not all of it"`
+	StderrBytes int64 `json:"stderr_bytes,omitempty" doc:"Of all that it printed there, where stderr has not all of it"`
 }
 
 // ExecEvent is one line of a streamed exec (NDJSON): output, or at the end the result without it, or the problem that ended

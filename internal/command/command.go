@@ -65,8 +65,8 @@ type Options struct {
 	// Stdout and Stderr get a copy of all output; nil for none.
 	Stdout, Stderr io.Writer
 
-	Left    string // the notice for a command that left processes running
-	Dropped string // where the output is that went over the limit, such as "is in the task's log"
+	Left  string // the notice for a command that left processes running
+	Whole string // how to come by all of an output that went over the limit, behind "lost its middle here"
 }
 
 // Run runs a command. An error of the box is given as it is; where the context's end was the reason, the cause of that is.
@@ -86,17 +86,19 @@ func Run(ctx context.Context, box Box, cmd sandbox.Command, o Options) (enplace.
 	}
 	out.finish()
 	res := enplace.ExecResult{
-		ExitCode: exit.Code, Stdout: out.text("stdout"), Stderr: out.text("stderr"), Truncated: out.truncated, TimedOut: exit.TimedOut,
-		DurationMS: time.Since(start).Milliseconds(),
+		ExitCode: exit.Code, TimedOut: exit.TimedOut, DurationMS: time.Since(start).Milliseconds(),
 	}
+	res.Stdout, res.StdoutBytes = out.text("stdout")
+	res.Stderr, res.StderrBytes = out.text("stderr")
+	res.Truncated = res.StdoutBytes > 0 || res.StderrBytes > 0
 	switch {
 	case exit.TimedOut:
 		res.Notice = fmt.Sprintf("the command ran for %s, its limit, and was killed with everything it started", cmd.Timeout)
 	case exit.Background:
 		res.Notice = o.Left
 	}
-	if out.truncated {
-		res.Notice = strings.TrimPrefix(res.Notice+fmt.Sprintf("; output over %d MiB %s", enplace.MaxExecOutputBytes>>20, o.Dropped), "; ")
+	if res.Truncated {
+		res.Notice = strings.TrimPrefix(res.Notice+fmt.Sprintf("; output over %d MiB lost its middle here%s", enplace.MaxExecOutputBytes>>20, o.Whole), "; ")
 	}
 	return res, nil
 }

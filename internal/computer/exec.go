@@ -174,7 +174,7 @@ func (u *use) exec(ctx context.Context, in enplace.ConversationExec, each func(e
 	if err != nil {
 		return enplace.ExecResult{}, err
 	}
-	o := command.Options{Left: "the command left processes running; they go on until the computer is stopped", Dropped: "was dropped"}
+	o := command.Options{Left: "the command left processes running; they go on until the computer is stopped", Whole: "; write long output to a file, or have it streamed"}
 	if each != nil {
 		o.Each = func(stream, data string) error { return each(enplace.ConversationEvent{Stream: stream, Data: data}) }
 	}

@@ -13,10 +13,11 @@ import (
 const runs = "echo run >>/root/runs\n"
 
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	for name, test := range map[string]func(*house){
 		"FirstInstallsAndLaterOnesAreWarm": testFirst, "FailedItems": testFailed, "Triggers": testTriggers, "HangingScript": testHanging,
-		"SetWithoutItems": testEmptied, "LoginShell": testLoginShell, "RefusedHosts": testRefusedHosts, "InstalledInside": testInstalledInside,
+		"SetWithoutItems": testEmptied, "LoginShell": testLoginShell, "RefusedHosts": testRefusedHosts, "InstalledInside": testInstalledInside, "LongOutput": testLongOutput,
 	} {
 		t.Run(name, func(t *testing.T) { h.part(t, test) })
 	}
@@ -198,6 +199,24 @@ func testRefusedHosts(h *house) {
 		h.Errorf("%+v", o.Notices)
 	}
 	h.exec(with, "exit 3").notices()
+}
+
+// An answer has the start and the end of long output, and says how much is left out; a stream has all of it.
+func testLongOutput(h *house) {
+	with := h.Direct("lia")
+	in := enplace.ConversationExec{ExecRequest: shell("seq 1000000 1799999; echo short >&2; exit 3", 0)}
+	const all, kept = 800_000 * 8, enplace.MaxExecOutputBytes
+	res, err := h.computers.Exec(h.Context(), operator, with, in, nil)
+	check(h.T, err)
+	line := fmt.Sprintf("\n[enplace] … %d bytes left out …\n", all-kept)
+	if !res.Truncated || res.StdoutBytes != all || res.StderrBytes != 0 || res.Stderr != "short\n" || len(res.Stdout) != kept+len(line)-1 ||
+		!strings.HasPrefix(res.Stdout, "1000000\n1000001\n") || !strings.HasSuffix(res.Stdout, "\n1799999\n") || !strings.Contains(res.Stdout, line) ||
+		len(res.Notices) != 1 || !strings.Contains(res.Notices[0].Message, "over 4 MiB lost its middle") {
+		h.Errorf("%d bytes, told as %d of %d, %q, %+v", len(res.Stdout), kept+len(line), res.StdoutBytes, res.Stderr, res.Notices)
+	}
+	if whole := h.execAs(operator, with, in); len(whole.Stdout) != all || whole.Truncated {
+		h.Errorf("a stream of %d bytes", len(whole.Stdout))
+	}
 }
 
 func testInstalledInside(h *house) {

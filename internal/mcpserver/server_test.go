@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -117,6 +118,12 @@ func work(t *testing.T, s *mcp.ClientSession, dir string) {
 	r, failed := call[ran](t, s, "run_command", map[string]any{"command": "echo out; echo err >&2; cat; exit 3", "stdin": "in"})
 	if failed != "" || r.ExitCode != 3 || r.Stdout != "out\nin" || r.Stderr != "err\n" {
 		t.Errorf("run_command: %+v %s", r, failed)
+	}
+	// The API leaves out of this before the tool does.
+	r, failed = call[ran](t, s, "run_command", map[string]any{"command": "seq 1000000 1799999"})
+	if failed != "" || !strings.HasPrefix(r.Stdout, "1000000\n") || !strings.HasSuffix(r.Stdout, "\n1799999\n") ||
+		!strings.Contains(r.Stdout, fmt.Sprintf("\n[%d bytes left out here;", 800_000*8-(64<<10))) || strings.Contains(r.Stdout, "[enplace]") {
+		t.Errorf("long output: %d bytes, %s", len(r.Stdout), failed)
 	}
 	binary := string([]byte{0, 0xff, 0xfe, 1})
 	for path, content := range map[string]map[string]any{

@@ -164,7 +164,7 @@ func (t tools) run(ctx context.Context, in RunInput) (RunOutput, error) {
 	if err != nil {
 		return RunOutput{}, err
 	}
-	return RunOutput{ExitCode: r.ExitCode, Stdout: shorten(r.Stdout), Stderr: shorten(r.Stderr), TimedOut: r.TimedOut, Told: tell(notices)}, nil
+	return RunOutput{ExitCode: r.ExitCode, Stdout: shorten(r.Stdout, r.StdoutBytes), Stderr: shorten(r.Stderr, r.StderrBytes), TimedOut: r.TimedOut, Told: tell(notices)}, nil
 }
 
 // tell gives notices as an agent reads them.
@@ -181,8 +181,9 @@ func tell(notices []enplace.Notice) (t Told) {
 	return t
 }
 
-// shorten keeps the start and the end of long output, and says how much it left out.
-func shorten(s string) string {
+// shorten keeps the start and the end of long output, and says how much it left out. Of output that the API has shortened already,
+// around its middle, whole is the length of all.
+func shorten(s string, whole int64) string {
 	if len(s) <= maxOutput {
 		return s
 	}
@@ -193,7 +194,7 @@ func shorten(s string) string {
 	for !utf8.RuneStart(s[tail]) {
 		tail++
 	}
-	return fmt.Sprintf("%s\n[%d bytes left out here; write long output to a file and read that]\n%s", s[:head], tail-head, s[tail:])
+	return fmt.Sprintf("%s\n[%d bytes left out here; write long output to a file and read that]\n%s", s[:head], max(whole, int64(len(s)))-int64(head+len(s)-tail), s[tail:])
 }
 
 // script runs one of the small programs below inside. Its arguments are data and never part of the program.

@@ -27,7 +27,7 @@ func (s *Service) Exec(ctx context.Context, c enplace.Caller, id string, in enpl
 	logOut, logErr := l.log.Stream(), l.log.Stream()
 	defer logOut.Close()
 	defer logErr.Close()
-	o := command.Options{Stdout: logOut, Stderr: logErr, Left: "the command left processes running; they end with the task", Dropped: "was dropped here and is in the task's log"}
+	o := command.Options{Stdout: logOut, Stderr: logErr, Left: "the command left processes running; they end with the task", Whole: ", and is in the task's log"}
 	if each != nil {
 		o.Each = func(stream, data string) error { return each(enplace.ExecEvent{Stream: stream, Data: data}) }
 	}
