@@ -10,6 +10,7 @@ import (
 // What is declared goes back to what it was, by another definition and by a choice: the computer has the earlier set on record,
 // and something else in its place.
 func TestBackToAnEarlierSet(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := h.Direct("ann")
 	version := func(n int) toolchaintest.Files {

@@ -19,6 +19,7 @@ import (
 // A second computer starts from the bundle that the first use had built: with the same tools in the same versions, and with what
 // scripts left outside of the tools' folder, none of which runs again.
 func TestBundle(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.Attach("organisation", "org", toolchaintest.Item("tool", "", "[tools]\n\"npm:semver\" = \"7\"\n").
 		With(toolchaintest.Item("script", runs+"echo x >/etc/foo; mkdir -p /root/.cache/models; echo m >/root/.cache/models/m\n", "")))
@@ -111,6 +112,7 @@ func testNoImage(h *house, hash string) {
 }
 
 func TestEgress(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	held := make(chan struct{})
 	l, err := net.Listen("tcp", toolchaintest.Address)

@@ -10,6 +10,7 @@ import (
 
 // Of a tool that is asked for in several versions each is explained by itself.
 func TestExplainSeveralVersionsOfATool(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := h.Direct("ann")
 	h.Attach("person:ann", "own", toolchaintest.Item("own", "", "[tools]\nnode = [\n  \"24\",\n  \"22\",\n]\n[[tools.go]]\nversion = \"1.26\"\n[[tools.go]]\nversion = \"1.25\"\n"))

@@ -17,6 +17,7 @@ import (
 )
 
 func TestLife(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	for name, test := range map[string]func(*house){
 		"FilesLast": testFilesLast, "Case39KilledInstallation": testKilled, "IdleComputer": testIdle, "Reset": testReset,
@@ -27,6 +28,7 @@ func TestLife(t *testing.T) {
 }
 
 func TestServerEnds(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := h.Direct("ann")
 	h.Attach("person:ann", "own", toolchaintest.Item("own", runs, ""))
@@ -235,6 +237,7 @@ func testTerminal(h *house) {
 
 // Where as many computers run as may, the one that was used longest ago makes room, unless it is in use.
 func TestRoom(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *computer.Config) { c.MaxRunning = 1 })
 	first, second := h.Direct("ann"), h.Direct("bob")
 	h.exec(first, "echo kept >/root/kept").want("")
@@ -260,6 +263,7 @@ func TestRoom(t *testing.T) {
 // A command or a reset that came while the server settled what an earlier one left had its computer taken for one that is gone, or
 // kept the server from starting.
 func TestNothingHappensBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := h.Direct("ann")
 	h.exec(with, "echo mine >/root/mine").want("")

@@ -16,6 +16,7 @@ import (
 
 // Who is told to come back in half an hour does not come back after five minutes.
 func TestCase12RetryWaitsForTheWindow(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := h.Direct("ann")
 	h.Attach("person:ann", "own", toolchaintest.Item("limited", runs+"echo 'API rate limit exceeded; retry-after: 1800' >&2; exit 1\n", ""))
@@ -33,6 +34,7 @@ func TestCase12RetryWaitsForTheWindow(t *testing.T) {
 
 // A computer that is older than its set installs directly, by what the bundle knows: other bytes than its are not taken.
 func TestCase12SameBytesOnEveryComputer(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	var changed atomic.Bool
 	l, err := net.Listen("tcp", toolchaintest.Address)

@@ -12,6 +12,7 @@ import (
 // When what failed is tried again stands with the computer, with the conversation's set and in the notice, also where a person's
 // command has put it forward, and while it is tried: only the computer said it once, and that as of the last failure.
 func TestNextTryIsTold(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := h.Direct("ann")
 	h.Attach("person:ann", "own", toolchaintest.Item("bad", "if [ -e /root/hang ]; then touch /root/trying; sync; sleep infinity; fi\nexit 1\n", ""))

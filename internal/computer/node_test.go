@@ -15,6 +15,7 @@ import (
 // Node prints nothing of its own on standard error, and fetch() goes through the proxy where the version can. Warnings of programs
 // are seen but for 22, where they come back by a variable of the command's or an item's.
 func TestNode(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	l, err := net.Listen("tcp", toolchaintest.Address)
 	check(t, err)

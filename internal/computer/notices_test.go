@@ -16,6 +16,7 @@ import (
 )
 
 func TestReports(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.Attach("organisation", "org", toolchaintest.Item("bad", "echo broken; exit 1\n", ""))
 	for name, test := range map[string]func(*house){
@@ -122,6 +123,7 @@ func testSeveralTools(h *house) {
 // A server that is killed between the end of a command and its answer has lost no notice: that it was given is not in the record
 // before.
 func TestReportOfAKilledServer(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *computer.Config) { c.LookEvery = time.Hour })
 	with := h.Direct("ann")
 	h.Attach("person:ann", "own", toolchaintest.Item("bad", "exit 1\n", ""))
@@ -152,6 +154,7 @@ func TestReportOfAKilledServer(t *testing.T) {
 
 // A command that takes more memory than there is says so: its program could not.
 func TestMemoryRunsOut(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *computer.Config) {
 		c.Limits = enplace.DefaultComputerLimits
 		c.Limits.MemoryMiB = 256

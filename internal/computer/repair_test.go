@@ -9,6 +9,7 @@ import (
 // A shim whose program is gone asks for a retry of the set, and the retry passed over every computer where the set was in place: only
 // a reset, which removes all files, gave the tool back.
 func TestRetryInstallsWhatWasRemovedInside(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := h.Direct("rio")
 	h.Attach("person:rio", "own", toolchaintest.Item("tool", "", "[tools]\n\"npm:semver\" = \"7.7.2\"\n"))

@@ -8,6 +8,7 @@ import (
 )
 
 func TestRetries(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	for name, test := range map[string]func(*house){
 		"BesideTheCommand": testBeside, "AwaitedAfterAWhile": testAwaited, "BackToAnEarlierPolicy": testPolicyAndBack, "AskedForMeanwhile": testAskedMeanwhile,

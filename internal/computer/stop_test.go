@@ -12,6 +12,7 @@ import (
 )
 
 func TestStop(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *computer.Config) { c.Limits = enplace.Limits{Processes: 64} })
 	for name, test := range map[string]func(*house){
 		"ProcessesUsedUp": testStopFull, "RunningCommand": testStopRunning, "DuringInstallation": testStopInstalling, "WhoMay": testStopWho,

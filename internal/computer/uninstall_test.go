@@ -9,6 +9,7 @@ import (
 // mise uninstall saw the set's tools beside those that were installed inside, and removed them; implode removed mise itself, and
 // no set could be installed on the computer any more.
 func TestMiseInsideRemovesNothingOfTheSet(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := h.Direct("uma")
 	h.Attach("person:uma", "own", toolchaintest.Item("tool", "", "[tools]\n\"npm:semver\" = \"7.7.2\"\n"))

@@ -9,6 +9,7 @@ import (
 // What stands below [env] counts for an item that has a script and no tools, too, and _.path puts folders on PATH, those of the
 // nearer item first: for commands and for the scripts of later items.
 func TestVariablesOfItems(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := h.Direct("ann")
 	program := func(dir, name, says string) string {

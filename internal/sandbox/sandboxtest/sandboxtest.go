@@ -6,10 +6,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -115,22 +118,57 @@ func Base(t testing.TB, images *image.Store) []enplace.Digest {
 	return []enplace.Digest{info.Digest}
 }
 
-// BuildGuest builds the programs that sandboxes have into a folder.
+// guest has the programs that sandboxes have, built once for all tests of a package: to link them takes longer than many a test.
+var guest = sync.OnceValues(func() (programs map[string][]byte, err error) {
+	dir, err := os.MkdirTemp("", "enplace-guest-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	programs = map[string][]byte{}
+	for _, program := range []string{"enplace-guest", "enplace-shim"} {
+		file := filepath.Join(dir, program)
+		if err := build("enplace/cmd/"+program, file); err != nil {
+			return nil, err
+		}
+		if programs[program], err = os.ReadFile(file); err != nil {
+			return nil, err
+		}
+	}
+	return programs, nil
+})
+
+// BuildGuest puts the programs that sandboxes have into a folder.
 func BuildGuest(t testing.TB, dir string) {
 	t.Helper()
-	for _, program := range []string{"enplace-guest", "enplace-shim"} {
-		Build(t, "enplace/cmd/"+program, filepath.Join(dir, program))
+	programs, err := guest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.ForkLock.RLock() // a child that has a program open for writing would keep it from being run
+	defer syscall.ForkLock.RUnlock()
+	for program, content := range programs {
+		if err := os.WriteFile(filepath.Join(dir, program), content, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
 // Build builds a program of this module, linked statically.
 func Build(t testing.TB, pkg, out string) {
 	t.Helper()
+	if err := build(pkg, out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func build(pkg, out string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "enplace/cmd/enplace-shim=-E main.first", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", pkg, err, b)
+		return fmt.Errorf("building %s: %w\n%s", pkg, err, b)
 	}
+	return nil
 }
 
 // require gives the path of a program, or skips the test; under CI its absence is a failure.
