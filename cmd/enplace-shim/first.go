@@ -10,7 +10,7 @@ func first() //nolint:unused // the linker's entry
 // What first leaves for quick: where the kernel put the arguments and variables; and what stands for a goroutine and for the memory
 // of a thread, all of it zero: that a stack ends at 0 means that it is never too small.
 var (
-	stack  *shim.Stack
+	stack  *shim.Stack  //nolint:unused // in assembly
 	g      [128]uintptr //nolint:unused // in assembly
 	thread [2]uintptr   //nolint:unused // in assembly
 )

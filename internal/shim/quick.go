@@ -43,7 +43,7 @@ func BecomeQuickly(stack *Stack) {
 	}
 	called := args[0]
 	args[0] = unsafe.StringData(target) // which a NUL follows, as every field of an index
-	syscall.RawSyscall(syscall.SYS_EXECVE, address(args[0]), address((*byte)(unsafe.Pointer(&args[0]))), address((*byte)(unsafe.Pointer(&quick.vars[0]))))
+	_, _, _ = syscall.RawSyscall(syscall.SYS_EXECVE, address(args[0]), address((*byte)(unsafe.Pointer(&args[0]))), address((*byte)(unsafe.Pointer(&quick.vars[0]))))
 	args[0] = called
 }
 
@@ -106,7 +106,7 @@ func quickIndex(set string) (index string, ok bool) {
 			break
 		}
 	}
-	syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
 	return unsafe.String(&quick.index[0], n), ok && n < len(quick.index)
 }
 
