@@ -42,3 +42,40 @@ func TestNextTryIsTold(t *testing.T) {
 		t.Errorf("while it is tried it is to be tried at %s", at)
 	}
 }
+
+// A set that failed before the computer was started for another one was tried again by no clock, though its conversation used it;
+// and one that had no place any more was said to be tried for ever.
+func TestNextTryOfSetsThatDidNotStartTheComputer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	_, err := h.Toolchain.PutPerson(t.Context(), operator, "kim")
+	check(t, err)
+	for _, team := range []string{"one", "two"} {
+		_, err := h.Toolchain.PutTeam(t.Context(), operator, team, enplace.PutTeam{People: []string{"kim"}})
+		check(t, err)
+	}
+	for _, team := range []string{"one", "two"} {
+		_, err = h.Toolchain.PutConversation(t.Context(), operator, team, enplace.PutConversation{Kind: enplace.ConversationDirect, Person: "kim", Team: team})
+		check(t, err)
+	}
+	one := h.Attach("team:one", "own", toolchaintest.Item("bad", "exit 1\n", ""))
+	h.Attach("team:two", "own", toolchaintest.Item("worse", "test -e /root/mended\n", ""))
+	h.exec("one", "true").notices(enplace.NoticeFailed)
+	h.exec("two", "true").notices(enplace.NoticeFailed)
+	h.restart()
+	h.exec("one", "touch /root/mended")
+	before := h.state("one").Hash
+	h.exec("two", "true")
+	h.Clock.Advance(enplace.FailedRetry)
+	h.until("the retry of the set that did not start the computer", func() bool { return h.state("two").AppliedAt != nil })
+
+	h.Sync(one, toolchaintest.Item("bad", "exit 2\n", ""))
+	h.exec("one", "true").notices(enplace.NoticeFailed)
+	c, err := h.computers.Get(t.Context(), operator, "person:kim")
+	check(t, err)
+	for _, set := range c.Sets {
+		if waits := set.Hash == h.state("one").Hash; set.Hash == before && set.RetryAt != nil || waits && set.RetryAt == nil {
+			t.Errorf("the set %s, of %s before, is tried again at %v", set.Hash, before, set.RetryAt)
+		}
+	}
+}

@@ -52,6 +52,7 @@ func (u *use) due(ctx context.Context, changed bool) (start bool, share int, err
 	if state.RetryAt == nil || !now.Before(*state.RetryAt) {
 		return true, share, nil
 	}
+	u.m.hasten(u.set, *state.RetryAt) // not known where another set started the computer
 	if !u.live {
 		return false, noWait, nil
 	}
@@ -117,19 +118,25 @@ func (m *machine) hasten(set store.SetRecord, at time.Time) {
 }
 
 // nextTry gives when a set that failed is tried again: sooner than its record says where a live person used it, and by now while
-// it is being tried. Nil for one that did not fail. The machine is locked.
+// it is being tried. Nil for one that did not fail, and for one that nobody has used since the computer started or that another has
+// taken the place of: these wait for a command. The machine is locked.
 func (m *machine) nextTry(state enplace.ComputerSet) *time.Time {
 	if state.RetryAt == nil {
 		return nil
 	}
-	at := *state.RetryAt
-	if r, ok := m.retries[state.Hash]; ok && r.at.Before(at) {
-		at = r.at
+	at, now := state.RetryAt.UTC(), m.s.cfg.Now().UTC()
+	switch r, ok := m.retries[state.Hash]; {
+	case m.jobs[state.Hash] != nil:
+		if now.Before(at) {
+			at = now
+		}
+	case ok:
+		if r.at.Before(at) {
+			at = r.at.UTC()
+		}
+	case m.box != nil:
+		return nil
 	}
-	if now := m.s.cfg.Now(); m.jobs[state.Hash] != nil && now.Before(at) {
-		at = now
-	}
-	at = at.UTC()
 	return &at
 }
 

@@ -258,8 +258,12 @@ func (s *Service) Retry(ctx context.Context, c enplace.Caller, hash string) (int
 	n := 0
 	for _, rec := range l.Items {
 		state := find(rec, hash)
-		if s.cfg.Toolchain.MayComputer(ctx, c, access.Run, rec.ID) != nil {
+		switch err := s.cfg.Toolchain.MayComputer(ctx, c, access.Run, rec.ID); enplace.KindOf(err) {
+		case "":
+		case enplace.KindNotFound, enplace.KindForbidden:
 			continue
+		default:
+			return n, err
 		}
 		m := s.machine(rec.ID)
 		if !m.retryNow(hash) {
