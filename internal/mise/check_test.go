@@ -48,7 +48,7 @@ var checked = []string{
 	"[tools]\njava = \"temurin:21\"\nnode = \"ref:\"\ngo = \"sub-1:1.26\"\nzig = \"a:b:c\"\n",
 	"[tools]\nnode = { version = \"24\", os = 1 }\ngo = { version = \"1\", depends = [1], install_env = \"A=1\" }\nzig = { version = \"1\", depends = \"go\", install_env = { A = \"1\" } }\n",
 	"[tools]\nnode = \"path:/opt/node\"\ngo = { path = \"/opt/go\" }\n",
-	"[tools]\nnode = { version = \"24\", postinstall = \"corepack enable\" }\n\"http:x\" = { version = \"1\", url = \"https://example.org/{{ exec(command='id') }}\", install_env = { A = \"{{ env.HOME }}\" } }\n",
+	"[tools]\nnode = { version = \"24\", postinstall = \"corepack enable\" }\n\"http:x\" = { version = \"1\", url = \"https://example.org/{{ exec(command='id') }}\", install_env = { A = \"{{ env.HOME }}\", B = \"{{ __tera_context }}\" } }\n\"github:own/x\" = { version = \"1\", bin = \"{{ __tera_context | json_encode() }}\" }\n",
 	"[tools]\n\"npm:" + strings.Repeat("a", 300) + "\" = \"1\"\nnode = \"" + strings.Repeat("1", 201) + "\"\n",
 
 	"[tools]\nnode = \"..\"\ngo = \"1/../2\"\nrust = \"prefix:..\"\nzig = \"$x\"\nruby = \"a\\\\b\"\njava = \"ref:-x\"\ndeno = \"sub-x:latest\"\nbun = { ref = \"a..b\" }\npython = \"rel/3.13\"\n",

@@ -181,9 +181,9 @@ func texts(v any) ([]string, bool) {
 	return nil, false
 }
 
-// calls are the functions of templates that run or read something. Those that fill in a version or an architecture are what
+// calls are the functions of templates that run or read something, and what holds all variables. Those that fill in a version or an architecture are what
 // addresses of downloads are made with.
-var calls = regexp.MustCompile(`(?s)\{[{%].*\b(exec|read_file|get_env|env|hash_file|glob|file_size|last_modified)\b`)
+var calls = regexp.MustCompile(`(?s)\{[{%].*\b(exec|read_file|get_env|env|__tera_context|hash_file|glob|file_size|last_modified)\b`)
 
 func hasCall(v any) bool {
 	switch v := v.(type) {

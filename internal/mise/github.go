@@ -3,6 +3,7 @@ package mise
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ var downloaders = []string{"aqua", "github", "ubi"}
 var harmless = strings.Fields("version prefix os bin bin_path exe rename_exe asset_pattern matching matching_regex strip_components version_prefix checksum format extract_all")
 
 // FromGitHub gives those tools of a mise.toml that may be fetched with a token, ordered, and the files of a Place for nothing
-// but them: of the item's variables and settings none is there.
+// but them: of the item's variables and settings none is there. versions and sources are as in PinnedFiles.
 func FromGitHub(miseTOML string, versions map[string][]string, sources Sources) (tools []string, files map[string]string, err error) {
 	var declared struct {
 		Tools map[string]any `toml:"tools"`
@@ -31,8 +32,12 @@ func FromGitHub(miseTOML string, versions map[string][]string, sources Sources) 
 	if err := toml.Unmarshal([]byte(miseTOML), &declared); err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", enplace.ItemMiseName, err)
 	}
-	maps.DeleteFunc(declared.Tools, func(tool string, v any) bool { return !downloaded(tool) || !plain(v) })
-	pins, err := pinnedFiles(declared.Tools, versions, sources)
+	maps.DeleteFunc(declared.Tools, func(tool string, v any) bool {
+		return !downloaded(tool) || !plain(v) || !trusted(versions[tool], sources[tool])
+	})
+	kept := maps.Clone(sources)
+	maps.DeleteFunc(kept, func(tool string, _ map[string]enplace.ToolSource) bool { return declared.Tools[tool] == nil })
+	pins, err := pinnedFiles(declared.Tools, versions, kept)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -53,20 +58,53 @@ func downloaded(tool string) bool {
 	return slices.Contains(downloaders, backend) && !strings.ContainsAny(tool, "[]") && !strings.Contains(tool, "://")
 }
 
-// plain reports whether a tool is asked for with harmless options alone.
+// plain reports whether a tool is asked for with harmless options alone. A template is none in any of them: mise fills in
+// whatever it was given, the token as well, and what becomes of that stays in the box.
 func plain(v any) bool {
 	switch v := v.(type) {
 	case string:
-		return !strings.Contains(v, ":")
+		return release(v)
 	case []any:
 		return !slices.ContainsFunc(v, func(e any) bool { return !plain(e) })
 	case map[string]any:
 		for name, value := range v {
-			if !slices.Contains(harmless, name) || name == "version" && !plain(value) {
+			if !slices.Contains(harmless, name) || name == "version" && !plain(value) || hasTemplate(value) {
 				return false
 			}
 		}
 		return true
 	}
 	return false
+}
+
+// release reports whether a version is that of a release, and nothing that is built or evaluated.
+func release(version string) bool { return !strings.Contains(version, ":") && !template(version) }
+
+func hasTemplate(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return template(v)
+	case []any:
+		return slices.ContainsFunc(v, hasTemplate)
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), hasTemplate)
+	}
+	return false
+}
+
+// trusted reports whether what an earlier box said of a tool leads to GitHub too: whoever was root there could say anything.
+func trusted(versions []string, sources map[string]enplace.ToolSource) bool {
+	for _, from := range sources {
+		u, err := url.Parse(from.URL)
+		backend, _, _ := strings.Cut(from.Backend, ":")
+		if err != nil || u.Scheme != "https" || u.Host != "github.com" && u.Host != "api.github.com" || !slices.Contains(downloaders, backend) {
+			return false
+		}
+		for name, value := range from.Options {
+			if !slices.Contains(harmless, name) || template(value) {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(versions, func(v string) bool { return !release(v) })
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"enplace"
 )
 
 // A token is given for what GitHub alone is asked for, and of which nothing runs.
@@ -32,9 +34,28 @@ unknown-to-mise = "1"
 "github:in/platform" = { version = "1", platforms = { linux-x64 = { url = "https://evil.example" } } }
 "github:at/branch" = "ref:main"
 "ubi:https://evil.example/x" = "1"
+"github:in/template" = { version = "1", bin = "evil-{{ __tera_context }}" }
+"github:in/statement" = { version = "1", asset_pattern = "evil-{% set x = 1 %}" }
 "ubi:elsewhere/x" = { version = "1", provider = "gitlab" }
+"github:was/evaluated" = "1"
+"github:was/elsewhere" = "1"
+"github:was/unsafe" = "1"
+"github:was/other" = "1"
+"github:was/option" = "1"
 `
-	tools, files, err := FromGitHub("[settings]\njobs = 1\n[env]\nLD_PRELOAD = \"/x\"\n[tools]\n"+declared, map[string][]string{"jq": {"1.7.1"}}, nil)
+	// What a box said that a script of an item had to itself.
+	versions := map[string][]string{"jq": {"1.7.1"}, "github:was/evaluated": {"{{exec(command='evil')}}"}}
+	sources := Sources{}
+	for tool, from := range map[string]enplace.ToolSource{
+		"jq":                   {Backend: "aqua:jqlang/jq", URL: "https://github.com/jqlang/jq/releases/download/jq-1.7.1/jq-linux-amd64"},
+		"github:was/elsewhere": {Backend: "github:was/elsewhere", URL: "https://evil.example/x"},
+		"github:was/unsafe":    {Backend: "github:was/unsafe", URL: "http://github.com/evil"},
+		"github:was/other":     {Backend: "asdf:evil/plugin", URL: "https://github.com/x"},
+		"github:was/option":    {Backend: "github:was/option", URL: "https://github.com/x", Options: map[string]string{"api_url": "https://evil.example"}},
+	} {
+		sources[tool] = map[string]enplace.ToolSource{"1": from}
+	}
+	tools, files, err := FromGitHub("[settings]\njobs = 1\n[env]\nLD_PRELOAD = \"/x\"\n[tools]\n"+declared, versions, sources)
 	if want := []string{"aqua:own/tool", "github:own/tool", "jq", "ripgrep", "ubi:own/tool"}; err != nil || !slices.Equal(tools, want) {
 		t.Errorf("%v: %q, want %q", err, tools, want)
 	}

@@ -164,7 +164,7 @@ func TestReadOfALiar(t *testing.T) {
 	long := strings.Repeat("9", 1<<20)
 	words := []string{
 		"list", `{"a": [{"version": "` + long + `", "requested_version": "1"}], "b": [{"version": "1\u001b[31m", "requested_version": "1"}],
-			"c": [{"version": "1", "requested_version": "1", "install_path": "/` + long + `"}]}`,
+			"c": [{"version": "1", "requested_version": "1", "install_path": "/` + long + `"}], "d": [{"version": "{{exec(command='id')}}", "requested_version": "1"}]}`,
 		"variables", `{"A": "` + strings.Repeat("x", 600) + `", "B": "` + long + `", "C": "y"}`,
 		"tool", "a", "folder", "/a", "command", "\x1b[31mred", "command", "two\nlines", "command", long, "command", "good",
 	}

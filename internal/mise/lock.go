@@ -20,8 +20,9 @@ type Sources map[string]map[string]enplace.ToolSource
 // platform is what mise calls the system that a sandbox is, in its lock.
 var platform = map[string]string{"amd64": "linux-x64", "arm64": "linux-arm64"}[runtime.GOARCH]
 
-// Bounds of what a lock may say of one version.
+// Bounds of a lock, whose parser takes time by the square of the number of keys, and of what it may say of one version.
 const (
+	maxLock    = 64 << 10
 	maxURL     = 2048
 	maxOptions = 50
 	maxOption  = 1000
@@ -57,6 +58,9 @@ func (s Sources) lock() (string, error) {
 // ParseLock reads what mise noted of the tools that it installed. Of most backends it notes no address, and they are left out, as
 // is what cannot have been meant: the text may be anybody's.
 func ParseLock(text string) (Sources, error) {
+	if len(text) > maxLock {
+		return nil, fmt.Errorf("the lock of tools has more than %d bytes", maxLock)
+	}
 	var lock struct {
 		Tools map[string]any `toml:"tools"`
 	}
@@ -70,7 +74,7 @@ func ParseLock(text string) (Sources, error) {
 			entry, _ := e.(map[string]any)
 			version, _ := entry["version"].(string)
 			from, ok := source(entry)
-			if !ok || len(tool) > maxToolName || !shown(version, maxVersion) || version == "" {
+			if !ok || len(tool) > maxToolName || badVersion(tool, version) != "" {
 				continue
 			}
 			if all[tool] == nil {

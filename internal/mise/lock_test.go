@@ -88,7 +88,16 @@ func TestCase12LockOfALiar(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, err, got)
 		}
 	}
-	for _, text := range []string{"[", "tools = 1", "[tools]\nx = 1\ny = [1]\n[[tools.z]]\nversion = 3\n"} {
+	for _, version := range []string{"", "{{exec(command='id')}}", "../../x", "path:/x", "1\u009b31m"} {
+		text, err := Sources{"http:x": {version: good}}.lock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ParseLock(text); err != nil || len(got) != 0 {
+			t.Errorf("version %q: %v, %+v", version, err, got)
+		}
+	}
+	for _, text := range []string{"[", "tools = 1", strings.Repeat("#", maxLock+1), "[tools]\nx = 1\ny = [1]\n[[tools.z]]\nversion = 3\n"} {
 		if got, _ := ParseLock(text); len(got) != 0 {
 			t.Errorf("%q gave %v", text, got)
 		}

@@ -45,7 +45,7 @@ const (
 const readScript = `mise=$1; shift
 printf 'list\0'; "$mise" ls --current --json; printf '\0'
 printf 'variables\0'; "$mise" env --json; printf '\0'
-printf 'lock\0'; head -c 262144 ` + lockFile + ` 2>/dev/null; printf '\0'
+printf 'lock\0'; head -c 65537 ` + lockFile + ` 2>/dev/null; printf '\0'
 for tool; do
 	printf 'tool\0%s\0' "$tool"
 	"$mise" bin-paths -- "$tool" | while IFS= read -r dir; do
@@ -61,7 +61,8 @@ func ReadBack(tools []string) []string {
 }
 
 // ParseRead reads what ReadBack printed. environment is what it was run with: it is no export of any tool. Whoever is root in the
-// box may have put anything in mise's place, so names and values are kept up to most bytes. With an error comes what could be read.
+// box may have put anything in mise's place, so names and values are kept up to most bytes, and versions where they could be asked
+// for: other boxes are told them, and a template would be run there. With an error comes what could be read.
 func ParseRead(out []byte, environment []string, most int) (Read, error) {
 	r := Read{Versions: map[string][]Version{}, Bins: map[string][]Bin{}, room: most}
 	words := strings.Split(string(out), "\x00")
@@ -123,7 +124,7 @@ func (r *Read) list(out string) error {
 	}
 	for name, versions := range listed {
 		for _, v := range versions {
-			if v.Requested != "" && shown(v.Version, maxVersion) && len(v.Path) <= maxPath {
+			if v.Requested != "" && badVersion(name, v.Version) == "" && len(v.Path) <= maxPath {
 				r.Versions[name] = append(r.Versions[name], Version{v.Version, v.Path, v.Installed})
 			}
 		}

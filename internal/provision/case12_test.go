@@ -72,6 +72,7 @@ func TestCase12RateLimits(t *testing.T) {
 // spy looks for the token wherever root of a box can: in its own environment, in every process's, and in all files.
 const spy = `set +e
 { env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; } 2>/dev/null | tr '\0' '\n' | grep -a "hub_secre[t]" >>/root/found
+find / -xdev -name "*hub_secre[t]*" >>/root/found
 grep -rlsa "hub_secre[t]" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev --exclude=setup.sh --exclude=found >>/root/found
 echo looked >>/root/found
 exit 0
@@ -85,6 +86,8 @@ func testToken(t *testing.T, hub *hub) {
 	b := hub.house.start(t, "case12-token", enplace.EgressOpen, 2048)
 	early := newItem(org, "a-early", "", spy)
 	gh := newItem(org, "gh", tools+"\""+ghTool+"\" = \"latest\"\n"+"\"github:other/host\" = { version = \"1.0\", api_url = \""+s.url+"\" }\n"+
+		// A template can write all that mise was given into a name, though no check lets it pass.
+		"\"github:own/leak\" = { version = \"1.0\", bin = \"{{ __tera_context | json_encode() | split(pat='MISE_GITHUB_TOKEN') | last | truncate(length=60) | replace(from='/', to='') }}\" }\n"+
 		"\"npm:semver\" = \"7\"\n[env]\nSOME = \"thing\"\n", "")
 	script := newItem(person, "script", "", spy+"tool\n")
 	own := newItem(person, "own", tools+"\"github:own/mine\" = \"latest\"\n", "")
