@@ -7,15 +7,22 @@ import (
 	"time"
 )
 
-// Reason gives, out of what mise printed while it installed one tool, why it could not: one line, or "" when it said nothing.
+// Reason gives, out of what mise printed while it installed one tool, why it could not: one line, or "" when it said nothing. A source
+// that could not be reached is named, with its answer, where either was printed: mise's own last words leave both out.
 func Reason(output string) string {
-	var said, npm string
+	var said, npm, git, host string
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
 		switch rest, isError := strings.CutPrefix(line, "mise ERROR "); {
 		case isError && (strings.HasPrefix(rest, "Version: ") || strings.HasPrefix(rest, "Run with --verbose")):
 		case isError && said == "":
 			said = rest
+		case strings.HasPrefix(line, "fatal: "):
+			git = strings.TrimPrefix(line, "fatal: ")
+		case fetched.MatchString(line):
+			if at := fetched.FindStringSubmatch(line)[1]; said == "" && at != versionsHost {
+				host = at
+			}
 		case npm == "":
 			npm = npmReason(line)
 		}
@@ -25,11 +32,23 @@ func Reason(output string) string {
 	}
 	if rest, ok := strings.CutPrefix(said, "Failed to install "); ok {
 		if _, why, ok := strings.Cut(rest, ": "); ok {
-			return why
+			said = why
 		}
+	}
+	switch {
+	case git != "" && strings.HasPrefix(said, "git ") && strings.Contains(said, " failed: exit code "):
+		return "git: " + git
+	case host != "" && strings.Contains(said, "error sending request") && !strings.Contains(said, "://"):
+		return host + ": " + said
 	}
 	return said
 }
+
+// fetched is what mise says of a request that failed and that it repeats.
+var fetched = regexp.MustCompile(`^mise WARN +HTTP [A-Z]+ https?://(?:[^/\s@]*@)?([^/\s]+)\S* attempt [0-9]+ failed`)
+
+// versionsHost is asked first for whatever mise wants to know, and does without.
+const versionsHost = "mise-versions.jdx.dev"
 
 // npmAside starts what npm says beside the reason; npmLabel is what it puts before that.
 var (

@@ -91,6 +91,41 @@ func TestReason(t *testing.T) {
 	}
 }
 
+// Reasons that named neither the host that could not be reached nor what it, or the proxy, answered: in mise's own words, behind a
+// proxy that refuses.
+func TestReasonNamesTheHost(t *testing.T) {
+	t.Parallel()
+	const over = "mise ERROR Version: 2026.9.15 linux-x64 (2026-09-27)\nmise ERROR Run with --verbose or MISE_VERBOSE=1 for more information\n"
+	for name, c := range map[string]struct{ output, want string }{
+		"a tunnel that is refused": {`mise by @jdx – installing 1 tool
+mise WARN  HTTP GET https://files.example.org/tool-1.0.0.tar.gz attempt 1 failed after 5.7ms (transient): error sending request; retrying in 132.701466ms
+  http:tool@1.0.0  downloading  3.0s
+mise ✗ http:tool@1.0.0  4.0s · failed: error sending request
+mise ERROR Failed to install http:tool@1.0.0: error sending request: client error (Connect): tunnel error: unsuccessful
+` + over, "files.example.org: error sending request: client error (Connect): tunnel error: unsuccessful"},
+		"not the host that mise does without": {`mise WARN  HTTP GET https://mise-versions.jdx.dev/data/node.toml attempt 1 failed after 1.5ms (transient): error sending request; retrying in 154.730986ms
+mise WARN  mise-versions endpoint=version_list tool=node outcome=failed status=0 fallback=true error="error sending request"
+mise WARN  HTTP GET https://user:secret@nodejs.org:8443/dist/index.json attempt 3 failed after 999µs (transient): error sending request; retrying in 2.705657279s
+mise WARN  HTTP GET https://mise-versions.jdx.dev/data/node.toml attempt 1 failed after 988µs (transient): error sending request; retrying in 164.62552ms
+mise ERROR Failed to install core:node@20.0.0: error sending request: client error (Connect): tunnel error: unsuccessful
+` + over, "nodejs.org:8443: error sending request: client error (Connect): tunnel error: unsuccessful"},
+		"a repository": {`mise WARN  Failed to resolve tool version list for go: [/x/mise.toml] go@1.22.0: git ls-remote --tags --refs https://github.com/golang/go go* failed: exit code 128
+fatal: unable to access 'https://github.com/golang/go/': CONNECT tunnel failed, response 403
+mise ERROR Failed to install core:go@1.22.0: git ls-remote --tags --refs https://github.com/golang/go go* failed: exit code 128
+fatal: unable to access 'https://github.com/golang/go/': CONNECT tunnel failed, response 403
+` + over, "git: unable to access 'https://github.com/golang/go/': CONNECT tunnel failed, response 403"},
+		"a repository of which git says nothing": {"mise ERROR Failed to install core:go@1.22.0: git ls-remote --tags --refs https://github.com/golang/go go* failed: exit code 128\n" + over,
+			"git ls-remote --tags --refs https://github.com/golang/go go* failed: exit code 128"},
+		"an answer that mise tells": {"mise WARN  HTTP GET http://other.example.org/x attempt 1 failed after 1ms (transient): error sending request; retrying in 1ms\n" +
+			"mise ERROR Failed to install http:tool@1.0.0: HTTP status client error (404 Not Found) for url (http://files.example.org/tool.tar.gz)\n" + over,
+			"HTTP status client error (404 Not Found) for url (http://files.example.org/tool.tar.gz)"},
+	} {
+		if got := Reason(c.output); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestRateLimited(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
