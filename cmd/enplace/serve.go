@@ -156,6 +156,11 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 		return err
 	}
 	logger.Info("listening", "address", ln.Addr().String(), "data", c.data, "version", version)
+	return a.answer(ctx, ln)
+}
+
+// answer answers requests until ctx ends. What is needed for all but a few of them starts beside.
+func (a *app) answer(ctx context.Context, ln net.Listener) (err error) {
 	web := a.server.HTTP()
 	web.Handler = withMCP(web.Handler, a, ln)
 	failed, started := make(chan error, 2), make(chan struct{})
@@ -173,7 +178,7 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	}()
 	select {
 	case <-ctx.Done():
-		logger.Info("stopping")
+		a.log.Info("stopping")
 	case err = <-failed:
 		if errors.Is(err, http.ErrServerClosed) {
 			err = nil
@@ -182,7 +187,7 @@ func serve(ctx context.Context, c *cli, o serveOptions) error {
 	drain, done := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer done()
 	if down := web.Shutdown(drain); down != nil {
-		logger.Warn("some requests were cut off", "err", down)
+		a.log.Warn("some requests were cut off", "err", down)
 	}
 	return err
 }
