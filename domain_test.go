@@ -127,7 +127,7 @@ func TestEgressAllows(t *testing.T) {
 		{Policy: enplace.EgressAllowlist, Hosts: []string{"https://a"}}, {Policy: enplace.EgressAllowlist, Hosts: []string{"a:443"}},
 		{Policy: enplace.EgressAllowlist, Hosts: []string{"*"}}, {Policy: enplace.EgressAllowlist, Hosts: []string{"a*b.org"}},
 	} {
-		if bad.Check() == nil {
+		if bad.Check("") == nil {
 			t.Errorf("%+v was accepted", bad)
 		}
 	}

@@ -34,24 +34,25 @@ func (e *Egress) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(e))
 }
 
-// Check refuses an unknown policy, hosts without an allow-list, and hosts that are no names.
-func (e Egress) Check() error {
+// Check refuses an unknown policy, hosts without an allow-list, and hosts that are no names. The fields that errors name are below
+// that one, such as "egress."; "" for a policy that stands alone.
+func (e Egress) Check(below string) error {
 	switch e.Policy {
 	case EgressOpen, EgressNone:
 		if len(e.Hosts) > 0 {
-			return Invalidf("hosts go with the policy %q only", EgressAllowlist).WithField("egress.hosts")
+			return Invalidf("hosts go with the policy %q only", EgressAllowlist).WithField(below + "hosts")
 		}
 	case EgressAllowlist:
 		if len(e.Hosts) > MaxEgressHosts { // each connection, and each meeting of two policies, looks at all
-			return Invalidf("%d hosts; the limit is %d: a name such as *.example.org stands for all below it", len(e.Hosts), MaxEgressHosts).WithField("egress.hosts")
+			return Invalidf("%d hosts; the limit is %d: a name such as *.example.org stands for all below it", len(e.Hosts), MaxEgressHosts).WithField(below + "hosts")
 		}
 		for _, h := range e.Hosts {
 			if !validHost(strings.TrimPrefix(h, "*.")) {
-				return Invalidf("%q is not a host name; write it without scheme, port or path, as in example.org or *.example.org", h).WithField("egress.hosts")
+				return Invalidf("%q is not a host name; write it without scheme, port or path, as in example.org or *.example.org", h).WithField(below + "hosts")
 			}
 		}
 	default:
-		return Invalidf("%q is none of open, allowlist, none", e.Policy).WithField("egress.policy")
+		return Invalidf("%q is none of open, allowlist, none", e.Policy).WithField(below + "policy")
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func (a *app) capabilities(o serveOptions, blobs *dir.Store, images *image.Store
 		return fmt.Errorf("clearing %s: %w", scratch, err)
 	}
 	build := enplace.Egress{Policy: enplace.EgressPolicy(o.buildEgress), Hosts: o.buildHosts}
-	if err := errors.Join(build.Check(), o.buildLimits.Check()); err != nil {
+	if err := errors.Join(build.Check(""), o.buildLimits.Check()); err != nil {
 		return err
 	}
 	secrets := redact.New()

@@ -57,7 +57,7 @@ func newEgressSet(c *cli) *cobra.Command {
 		}),
 		RunE: withScope(c, func(ctx context.Context, api *client.Client, scope enplace.Scope, args []string) error {
 			in := enplace.Egress{Policy: enplace.EgressPolicy(args[0]), Hosts: hosts}
-			if err := in.Check(); err != nil {
+			if err := in.Check(""); err != nil {
 				return err
 			}
 			e, err := api.PutEgress(ctx, scope, in)

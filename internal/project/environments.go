@@ -164,7 +164,7 @@ func (s *Service) checkSettings(ctx context.Context, e enplace.Environment, know
 		return enplace.Invalidf("the first word must name a program").WithField("check")
 	}
 	if e.Egress != nil {
-		if err := e.Egress.Check(); err != nil {
+		if err := e.Egress.Check("egress."); err != nil {
 			return err
 		}
 	}

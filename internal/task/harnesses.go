@@ -46,7 +46,7 @@ func checkHarness(in enplace.CreateHarness) error {
 		return enplace.TooLargef("has %d bytes; the limit is %d", len(in.Instructions), enplace.MaxInstructionsBytes).WithField("instructions")
 	}
 	if in.Egress != nil {
-		if err := in.Egress.Check(); err != nil {
+		if err := in.Egress.Check("egress."); err != nil {
 			return err
 		}
 	}

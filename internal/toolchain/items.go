@@ -3,10 +3,8 @@ package toolchain
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"enplace"
 	"enplace/internal/access"
@@ -223,8 +221,8 @@ func (s *Service) PutEgress(ctx context.Context, c enplace.Caller, raw enplace.S
 		return err
 	}
 	if e != nil {
-		if err := e.Check(); err != nil {
-			return ofPolicy(err)
+		if err := e.Check(""); err != nil {
+			return err
 		}
 	}
 	if err := s.cfg.Store.PutEgress(ctx, scope, e, s.cfg.Now().UTC()); err != nil {
@@ -232,15 +230,6 @@ func (s *Service) PutEgress(ctx context.Context, c enplace.Caller, raw enplace.S
 	}
 	s.cfg.Audit.Record(ctx, c, "scope.egress", string(scope), map[string]any{"egress": e})
 	return nil
-}
-
-// ofPolicy names the field of a policy that stands alone, and not below the egress of something else.
-func ofPolicy(err error) error {
-	var e *enplace.Error
-	if errors.As(err, &e) {
-		return e.WithField(strings.TrimPrefix(e.Field, "egress."))
-	}
-	return err
 }
 
 // Egress gives the policy of a scope; nil when it has none.

@@ -77,10 +77,18 @@ func (s *Service) DeleteTeam(ctx context.Context, c enplace.Caller, name string)
 	}
 	err := s.cfg.Store.DeleteTeam(ctx, name)
 	if errors.Is(err, store.ErrConflict) {
-		return enplace.Conflictf("the team %s still has plugins, choices about items, rooms, secrets or a policy", name).
-			WithFix("remove these first; enplace plugin list, enplace item list and enplace egress show, each with team:%s, show them", name)
+		return emptying(enplace.Conflictf("the team %s still has plugins, choices about items, rooms, secrets or a policy; remove these first", name), enplace.TeamScope(name)).
+			WithFix("enplace room list shows its rooms; enplace room put NAME, with another team or none, or enplace room remove NAME takes one away")
 	}
 	return s.removed(ctx, c, missing(err, "team", name), "team.delete", name)
+}
+
+// emptying adds what shows and removes each of the things that a scope declares.
+func emptying(e *enplace.Error, scope enplace.Scope) *enplace.Error {
+	return e.WithFix("enplace plugin list --scope %s shows its plugins; enplace plugin remove PLUGIN removes one", scope).
+		WithFix("enplace item list --scope %s shows its choices; enplace item inherit %[1]s KEY takes one back", scope).
+		WithFix("enplace keychain list %s shows its secrets; enplace keychain remove %[1]s NAME removes one", scope).
+		WithFix("enplace egress remove %s removes its policy", scope)
 }
 
 func (s *Service) removed(ctx context.Context, c enplace.Caller, err error, action, target string) error {
@@ -130,8 +138,8 @@ func (s *Service) DeletePerson(ctx context.Context, c enplace.Caller, login stri
 	}
 	err := s.cfg.Store.DeletePerson(ctx, login)
 	if errors.Is(err, store.ErrConflict) {
-		return enplace.Conflictf("the person %s still has a computer, plugins, choices about items, secrets or a policy", login).
-			WithFix("remove these first; enplace computer reset person:%s --yes removes the computer with all its files", login)
+		e := enplace.Conflictf("the person %s still has a computer, plugins, choices about items, secrets or a policy; remove these first", login)
+		return emptying(e.WithFix("enplace computer reset person:%s --yes removes the computer with all its files", login), enplace.PersonScope(login))
 	}
 	return s.removed(ctx, c, missing(err, "person", login), "person.delete", login)
 }

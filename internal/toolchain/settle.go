@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ type surroundings struct {
 	enplace.Membership
 	items   []enplace.Item // of all scopes, without the plugin's own
 	choices []enplace.Choice
+	plugins map[string]string // the names of the scope's plugins, by id
 }
 
 func (s *Service) others(ctx context.Context, p enplace.Plugin) (surroundings, error) {
@@ -26,7 +28,14 @@ func (s *Service) others(ctx context.Context, p enplace.Plugin) (surroundings, e
 	if err != nil {
 		return surroundings{}, fmt.Errorf("reading the teams: %w", err)
 	}
-	o := surroundings{Membership: enplace.Membership{}, choices: declared.Choices}
+	plugins, err := s.cfg.Store.ListPlugins(ctx, p.Scope, enplace.Page{})
+	if err != nil {
+		return surroundings{}, fmt.Errorf("reading the plugins of %s: %w", p.Scope, err)
+	}
+	o := surroundings{Membership: enplace.Membership{}, choices: declared.Choices, plugins: map[string]string{}}
+	for _, other := range plugins.Items {
+		o.plugins[other.ID] = other.Name
+	}
 	for _, t := range teams.Items {
 		o.Membership[t.Name] = t.People
 	}
@@ -81,7 +90,7 @@ func settle(p *enplace.Plugin, have []enplace.Item, others surroundings, got rec
 			}
 		}
 		if clash, ok := others.clash(p.Scope, d.Key); ok && !isSame {
-			finding := clashFinding(p.Scope, d, clash, first)
+			finding := others.clashFinding(p.Scope, d, clash, first)
 			p.Findings = append(p.Findings, finding)
 			if finding.Severity == enplace.FindingError {
 				continue
@@ -153,11 +162,11 @@ func (o surroundings) clash(scope enplace.Scope, key string) (enplace.Item, bool
 
 // clashFinding says what a repeated key means: one that is declared anew is refused, as is one that another plugin of the scope
 // has or that the organisation locked; one that comes with a sync is taken, and the nearer definition is used.
-func clashFinding(scope enplace.Scope, d enplace.Definition, other enplace.Item, first bool) enplace.Finding {
+func (o surroundings) clashFinding(scope enplace.Scope, d enplace.Definition, other enplace.Item, first bool) enplace.Finding {
 	f := enplace.Finding{Severity: enplace.FindingError, Item: d.Folder, File: descriptionOf(d), Line: plugin.KeyLine(d)}
 	switch {
 	case other.Scope == scope:
-		f.Message = fmt.Sprintf("the key %s is used by the plugin %s of this scope; where that is an earlier state of this one, sync it, and else choose another name", d.Key, other.Plugin)
+		f.Message = fmt.Sprintf("the key %s is used by the plugin %s of this scope; where that is an earlier state of this one, sync it (enplace plugin sync %s/%[2]s), and else choose another name", d.Key, cmp.Or(o.plugins[other.Plugin], other.Plugin), scope)
 	case other.Locked:
 		f.Message = fmt.Sprintf("the key %s is locked by %s; choose another name", d.Key, other.Scope)
 	case first && other.Scope.Depth() > scope.Depth(): // that scope's choices are not this one's

@@ -214,7 +214,7 @@ func testKeys(h house) {
 		}
 	}
 	refused("person:k-ann", "own", "k-jq", "used by an item of organisation")
-	refused("organisation", "k-more", "k-jq", "used by the plugin")
+	refused("organisation", "k-more", "k-jq", "used by the plugin k-org of this scope")
 	own := h.Attach("person:k-ann", "own", item("k-own"))
 	// It comes with a sync: the nearer one is used, until the organisation locks its own.
 	own = h.Sync(own, item("k-own").With(item("k-jq")))
