@@ -99,10 +99,9 @@ func (s *Shell) exec(ctx context.Context, c Cmd, copyTo io.Writer) (sandbox.Exit
 	}
 	var quiet transcript.Silence
 	cmd.Stdout, cmd.Stderr = quiet.Of(cmd.Stdout), quiet.Of(cmd.Stderr)
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	go quiet.Watch(watching, c.Argv[0], s.run.Log.Note)
+	stop := quiet.Watch(c.Argv[0], s.run.Log.Note)
 	exit, err := s.box.Exec(ctx, cmd)
+	stop()
 	if cause := context.Cause(ctx); cause != nil {
 		return exit, cause
 	}

@@ -32,6 +32,7 @@ echo "$STYLE" >/root/style
 `
 
 func TestApply(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	b, s := h.start(t, "apply", enplace.EgressOpen, 4096), newShop(t)
 	format := newItem(org, "format", tools+"\"npm:prettier\" = \"latest\"\n"+s.tool("plain", "1.0")+"[env]\nSTYLE = \"house\"\n", "")
@@ -137,6 +138,7 @@ func testBundle(t *testing.T, h *house, b *box, r Result, items ...enplace.Item)
 }
 
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	b, s := newHouse(t).start(t, "failures", enplace.EgressOpen, 4096), newShop(t)
 	good := newItem(person, "good", tools+s.tool("good", "1.0"), "")
 	for _, part := range []struct {
@@ -353,10 +355,10 @@ func testScriptFails(t *testing.T, b *box, s *shop, good enplace.Item) {
 
 func testScriptHangs(t *testing.T, b *box, s *shop, good enplace.Item) {
 	j := b.job(newItem(org, "hang", "", "echo started | tee -a /root/hangs\nsetsid sleep 4242 &\nsleep 4243; true\n"), good)
-	j.Timeout = 10 * time.Second
+	j.Timeout = 5 * time.Second
 	r := b.apply(j)
 	r.stands(t, failed, installed)
-	has(t, r.Items[0].Error, "setup.sh did not end in 10s")
+	has(t, r.Items[0].Error, "setup.sh did not end in 5s")
 	has(t, r.Items[0].ErrorTail, "started")
 	b.says("cat /root/hangs; pgrep -f 'sleep 424[23]' || echo none", "started\nnone")
 }
@@ -409,6 +411,7 @@ func testNearerWins(t *testing.T, b *box, s *shop, _ enplace.Item) {
 }
 
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	b := newHouse(t).start(t, "full", enplace.EgressNone, 128)
 	r := b.apply(b.job(newItem(org, "full", "", "trap 'rm -f /root/big' EXIT\nhead -c 1G /dev/zero >/root/big\n")))
 	r.stands(t, failed)
@@ -416,6 +419,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestBoxThatStops(t *testing.T) {
+	t.Parallel()
 	b := newHouse(t).start(t, "stops", enplace.EgressNone, 128)
 	j := b.job(newItem(org, "sleeps", "", "sleep 600\n"))
 	j.Progress = func(i enplace.InstalledItem) {

@@ -9,6 +9,7 @@ import (
 // A box whose mise or shell was removed inside said that they are missing, and not what to do: trying again, which it announced,
 // does not help.
 func TestBoxWithoutMiseOrShellSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	b := h.start(t, "broken", enplace.EgressNone, 512)
 	b.sh("rm /usr/local/bin/mise")

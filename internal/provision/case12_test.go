@@ -12,6 +12,7 @@ const ghTool = "github:own/tool"
 
 // A set is installed from GitHub, and then on other computers: without asking its API anything, with the same bytes.
 func TestCase12RateLimits(t *testing.T) {
+	t.Parallel()
 	hub := newHub(t)
 	item := newItem(org, "gh", tools+"\""+ghTool+"\" = \"latest\"\n\"github:own/other\" = { version = \"1.0\", bin = \"other\" }\n", "")
 	// known gives a job what the bundle of the set knows.
@@ -86,8 +87,6 @@ func testToken(t *testing.T, hub *hub) {
 	b := hub.house.start(t, "case12-token", enplace.EgressOpen, 2048)
 	early := newItem(org, "a-early", "", spy)
 	gh := newItem(org, "gh", tools+"\""+ghTool+"\" = \"latest\"\n"+"\"github:other/host\" = { version = \"1.0\", api_url = \""+s.url+"\" }\n"+
-		// A template can write all that mise was given into a name, though no check lets it pass.
-		"\"github:own/leak\" = { version = \"1.0\", bin = \"{{ __tera_context | json_encode() | split(pat='MISE_GITHUB_TOKEN') | last | truncate(length=60) | replace(from='/', to='') }}\" }\n"+
 		"\"npm:semver\" = \"7\"\n[env]\nSOME = \"thing\"\n", "")
 	script := newItem(person, "script", "", spy+"tool\n")
 	own := newItem(person, "own", tools+"\"github:own/mine\" = \"latest\"\n", "")

@@ -60,6 +60,7 @@ func packages(t *testing.T) string {
 
 // Install scripts of npm's packages run where an item lets them, and it is told whose did; they see no secret and no other network.
 func TestCase35LifecycleScripts(t *testing.T) {
+	t.Parallel()
 	registry := packages(t)
 	item := func(more string) enplace.Item {
 		return newItem(org, "own", fmt.Sprintf("%s\"npm:scripted\" = { version = \"1.0.0\", install_env = { npm_config_registry = %q }%s }\n", tools, registry, more), "")

@@ -27,8 +27,11 @@ import (
 // hubAddress is where boxes of a hub's house find GitHub.
 const hubAddress = "127.0.0.12"
 
+// versionsHost is asked by mise before GitHub is, what that would say.
+const versionsHost = "mise-versions.jdx.dev"
+
 // hub is GitHub, as far as releases of any repository go: each has the versions 1.0.0 and 1.1.0 of an archive for each system.
-// Boxes of its house reach it by its own names, with certificates that they trust.
+// Boxes of its house reach it by its own names, with certificates that they trust; mise's host of versions knows nothing.
 type hub struct {
 	house *house
 
@@ -44,7 +47,7 @@ func newHub(t *testing.T) *hub {
 	h := &hub{tokens: map[string]string{}}
 	l, err := net.Listen("tcp", hubAddress+":443")
 	check(t, err)
-	certificate, authority := certify(t, "github.com", "api.github.com")
+	certificate, authority := certify(t, "github.com", "api.github.com", versionsHost)
 	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}, TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -61,6 +64,10 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.mu.Unlock()
 	if token := r.Header.Get("Authorization"); token != "" {
 		h.tokens[r.Host+r.URL.Path] = token
+	}
+	if r.Host == versionsHost { // without an answer mise would wait, and ask again
+		http.NotFound(w, r)
+		return
 	}
 	if r.Host == "github.com" {
 		name, version := path.Base(path.Dir(path.Dir(path.Dir(path.Dir(r.URL.Path))))), strings.TrimPrefix(path.Base(path.Dir(r.URL.Path)), "v")
@@ -192,7 +199,7 @@ func answer(q []byte) []byte {
 	var found []net.IP
 	switch name := strings.Join(labels, "."); {
 	case q[i+2] != 1: // IPv4 alone
-	case name == "github.com" || name == "api.github.com":
+	case name == "github.com" || name == "api.github.com" || name == versionsHost:
 		found = []net.IP{net.ParseIP(hubAddress)}
 	case strings.HasSuffix(name, ".npmjs.org"):
 		found, _ = net.DefaultResolver.LookupIP(context.Background(), "ip4", name)

@@ -22,12 +22,16 @@ const (
 type lifecycle struct {
 	to      io.Writer // may be nil
 	line    []byte
-	ran     map[string][]string // by tool
+	ran     map[string][]string // by tool: those alone that are installed, since a script can print lines about any others
 	skipped map[string]string
 }
 
-func newLifecycle(to io.Writer) *lifecycle {
-	return &lifecycle{to: to, ran: map[string][]string{}, skipped: map[string]string{}}
+func newLifecycle(to io.Writer, tools []*tool) *lifecycle {
+	l := &lifecycle{to: to, ran: map[string][]string{}, skipped: map[string]string{}}
+	for _, t := range tools {
+		l.ran[t.name] = nil
+	}
+	return l
 }
 
 func (l *lifecycle) Write(b []byte) (int, error) {
@@ -48,11 +52,16 @@ func (l *lifecycle) Write(b []byte) (int, error) {
 }
 
 func (l *lifecycle) read(line string) {
-	if tool, script, ok := mise.ScriptRan(line); ok && len(l.ran[tool]) < maxScripts && !slices.Contains(l.ran[tool], script) {
-		l.ran[tool] = append(l.ran[tool], enplace.Shown(script, maxReason))
+	if tool, script, ok := mise.ScriptRan(line); ok {
+		ran, installed := l.ran[tool]
+		if script = enplace.Shown(script, maxReason); installed && len(ran) < maxScripts && !slices.Contains(ran, script) {
+			l.ran[tool] = append(ran, script)
+		}
 	}
 	if tool, scripts, ok := mise.ScriptsSkipped(line); ok {
-		l.skipped[tool] = scripts
+		if _, installed := l.ran[tool]; installed {
+			l.skipped[tool] = scripts
+		}
 	}
 }
 

@@ -41,14 +41,14 @@ func (p *pass) run(ctx context.Context, c sandbox.Command) (ended, error) {
 	return p.runInto(ctx, c, p.job.Log)
 }
 
+// runInto is run with the output in a log that reads along.
 func (p *pass) runInto(ctx context.Context, c sandbox.Command, log io.Writer) (ended, error) {
 	p.note("$ %s", strings.Join(c.Argv, " "))
 	out := &output{log: log}
 	var quiet transcript.Silence
 	heard := quiet.Of(out)
 	c.Stdout, c.Stderr, c.Timeout, c.Whole = heard, heard, p.job.Timeout, true
-	watching, stop := context.WithCancel(ctx)
-	go quiet.Watch(watching, path.Base(c.Argv[0]), p.note)
+	stop := quiet.Watch(path.Base(c.Argv[0]), p.note)
 	exit, err := p.exec(ctx, c)
 	stop()
 	if exit.Background {

@@ -172,7 +172,7 @@ func (p *pass) mise(ctx context.Context, it *item, force bool, tools []*tool) (e
 			t.scripts = nil
 		}
 	}
-	seen := newLifecycle(p.job.Log)
+	seen := newLifecycle(p.job.Log, tools)
 	e, err := p.runInto(ctx, sandbox.Command{Argv: mise.Install(force, names...), Env: p.env(it, append(it.place.Env(true), sandbox.GitByHTTPS()...)...), Dir: it.place.Pins()}, seen)
 	if err != nil {
 		return e, err
@@ -237,8 +237,9 @@ func (p *pass) common(e ended, what string) string {
 	return ""
 }
 
-// read asks what is there of an item's tools, and for its variables, which an item without tools may have, too. Where exact versions come out that mise was not told, it is told them and asked
-// again: what it says of a range names folders that a later installation changes.
+// read asks what is there of an item's tools, and for its variables, which an item without tools may have, too. Where exact
+// versions come out that mise was not told, it is told them and asked again: what it says of a range names folders that a later
+// installation changes.
 func (p *pass) read(ctx context.Context, it *item) error {
 	if _, ok := it.File(enplace.ItemMiseName); !ok {
 		return nil

@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"context"
 	"io"
 	"sync"
 	"time"
@@ -32,14 +31,25 @@ func (h heard) Write(p []byte) (int, error) {
 	return h.w.Write(p)
 }
 
-// Watch notes each further spell of three minutes without output until ctx ends.
-func (s *Silence) Watch(ctx context.Context, name string, note func(format string, args ...any)) {
+// Watch notes each further spell of three minutes without output, from a goroutine of its own, until stop is called. Nothing is
+// noted once stop has returned: the log may be closed then.
+func (s *Silence) Watch(name string, note func(format string, args ...any)) (stop func()) {
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(done, name, note) })
+	return func() {
+		close(done)
+		watching.Wait()
+	}
+}
+
+func (s *Silence) watch(done <-chan struct{}, name string, note func(format string, args ...any)) {
 	start := time.Now()
 	tick := time.NewTicker(silentFor)
 	defer tick.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-done:
 			return
 		case <-tick.C:
 		}
