@@ -152,6 +152,11 @@ func (s *Service) build(ctx context.Context, hash string) error {
 	if err != nil || rec.Bundle.Status != enplace.BundleBuilding {
 		return ignoreMissing(err)
 	}
+	if rec.Bundle.Reason != "" { // it waits no more, and a retry has nothing to begin
+		if rec, err = s.updateSet(ctx, hash, func(r *store.SetRecord) { r.Bundle.Reason = "" }); err != nil {
+			return ignoreMissing(err)
+		}
+	}
 	bundle, limited, err := s.logged(ctx, rec)
 	if ctx.Err() != nil {
 		return nil
