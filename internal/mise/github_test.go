@@ -22,7 +22,6 @@ node = "24"
 "pipx:black" = "latest"
 "cargo:eza" = "1"
 "go:example.org/x" = "1"
-"asdf:own/plugin" = "1"
 "vfox:own/plugin" = "1"
 "http:x" = { version = "1", url = "https://example.org/x" }
 "gitlab:own/tool" = "1"
@@ -66,7 +65,7 @@ unknown-to-mise = "1"
 			}
 		}
 	}
-	if !strings.Contains(files["pins/"+PinsFile], "1.7.1") {
-		t.Errorf("%s", files["pins/"+PinsFile])
+	if pins := files["pins/"+PinsFile]; !strings.Contains(pins, "1.7.1") {
+		t.Error(pins)
 	}
 }

@@ -55,9 +55,9 @@ func (s Sources) lock() (string, error) {
 	return string(b), nil
 }
 
-// ParseLock reads what mise noted of the tools that it installed. Of most backends it notes no address, and they are left out, as
+// parseLock reads what mise noted of the tools that it installed. Of most backends it notes no address, and they are left out, as
 // is what cannot have been meant: the text may be anybody's.
-func ParseLock(text string) (Sources, error) {
+func parseLock(text string) (Sources, error) {
 	if len(text) > maxLock {
 		return nil, fmt.Errorf("the lock of tools has more than %d bytes", maxLock)
 	}

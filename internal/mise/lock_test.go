@@ -49,7 +49,7 @@ func TestCase12LockKeepsWhatIsFetched(t *testing.T) {
 		"github:own/tool": {"1.1.0": {URL: "https://github.example/dl/tool-1.1.0.tar.gz", Checksum: digest, Backend: "github:own/tool", Options: map[string]string{"api_url": "https://github.example/api/v3"}}},
 		"jq":              {"1.7.1": {URL: "https://example.org/jq", Checksum: digest, Backend: "aqua:jqlang/jq"}},
 	}
-	got, err := ParseLock(strings.ReplaceAll(noted, "PLATFORM", platform))
+	got, err := parseLock(strings.ReplaceAll(noted, "PLATFORM", platform))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v, %+v", err, got)
 	}
@@ -57,7 +57,7 @@ func TestCase12LockKeepsWhatIsFetched(t *testing.T) {
 	if err != nil || strings.Contains(text, "url_api") {
 		t.Errorf("%v, an address of the API is kept:\n%s", err, text)
 	}
-	if again, err := ParseLock(text); err != nil || !reflect.DeepEqual(again, want) {
+	if again, err := parseLock(text); err != nil || !reflect.DeepEqual(again, want) {
 		t.Errorf("%v, what was written reads as %+v:\n%s", err, again, text)
 	}
 }
@@ -84,7 +84,7 @@ func TestCase12LockOfALiar(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := ParseLock(text); err != nil || len(got["http:x"]) != 1 || got["http:x"]["2"].URL != good.URL {
+		if got, err := parseLock(text); err != nil || len(got["http:x"]) != 1 || got["http:x"]["2"].URL != good.URL {
 			t.Errorf("%s: %v, %+v", name, err, got)
 		}
 	}
@@ -93,12 +93,12 @@ func TestCase12LockOfALiar(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := ParseLock(text); err != nil || len(got) != 0 {
+		if got, err := parseLock(text); err != nil || len(got) != 0 {
 			t.Errorf("version %q: %v, %+v", version, err, got)
 		}
 	}
 	for _, text := range []string{"[", "tools = 1", strings.Repeat("#", maxLock+1), "[tools]\nx = 1\ny = [1]\n[[tools.z]]\nversion = 3\n"} {
-		if got, _ := ParseLock(text); len(got) != 0 {
+		if got, _ := parseLock(text); len(got) != 0 {
 			t.Errorf("%q gave %v", text, got)
 		}
 	}

@@ -134,7 +134,7 @@ func (r *Read) list(out string) error {
 
 // sources reads mise's lock.
 func (r *Read) sources(text string) error {
-	found, err := ParseLock(text)
+	found, err := parseLock(text)
 	r.Sources = Sources{}
 	for tool, versions := range found {
 		kept := map[string]enplace.ToolSource{}
