@@ -10,11 +10,14 @@ import (
 
 const ghTool = "github:own/tool"
 
+// once keeps mise from asking again, and waiting longer each time, where it is refused.
+const once = "[settings]\nhttp_retries = 0\n"
+
 // A set is installed from GitHub, and then on other computers: without asking its API anything, with the same bytes.
 func TestCase12RateLimits(t *testing.T) {
 	t.Parallel()
 	hub := newHub(t)
-	item := newItem(org, "gh", tools+"\""+ghTool+"\" = \"latest\"\n\"github:own/other\" = { version = \"1.0\", bin = \"other\" }\n", "")
+	item := newItem(org, "gh", once+tools+"\""+ghTool+"\" = \"latest\"\n\"github:own/other\" = { version = \"1.0\", bin = \"other\" }\n", "")
 	// known gives a job what the bundle of the set knows.
 	known := func(j Job, r Result) Job {
 		j.Versions, j.Sources = Versions(r.Items), SourcesOf(r.Items)
@@ -86,10 +89,10 @@ func testToken(t *testing.T, hub *hub) {
 	s := newShop(t)
 	b := hub.house.start(t, "case12-token", enplace.EgressOpen, 2048)
 	early := newItem(org, "a-early", "", spy)
-	gh := newItem(org, "gh", tools+"\""+ghTool+"\" = \"latest\"\n"+"\"github:other/host\" = { version = \"1.0\", api_url = \""+s.url+"\" }\n"+
+	gh := newItem(org, "gh", once+tools+"\""+ghTool+"\" = \"latest\"\n"+"\"github:other/host\" = { version = \"1.0\", api_url = \""+s.url+"\" }\n"+
 		"\"npm:semver\" = \"7\"\n[env]\nSOME = \"thing\"\n", "")
 	script := newItem(person, "script", "", spy+"tool\n")
-	own := newItem(person, "own", tools+"\"github:own/mine\" = \"latest\"\n", "")
+	own := newItem(person, "own", once+tools+"\"github:own/mine\" = \"latest\"\n", "")
 	j := b.job(early, gh, own, script)
 	j.Token = token
 	r := b.apply(j)

@@ -24,9 +24,6 @@ import (
 	"time"
 )
 
-// hubAddress is where boxes of a hub's house find GitHub.
-const hubAddress = "127.0.0.12"
-
 // versionsHost is asked by mise before GitHub is, what that would say.
 const versionsHost = "mise-versions.jdx.dev"
 
@@ -45,8 +42,7 @@ type hub struct {
 func newHub(t *testing.T) *hub {
 	t.Helper()
 	h := &hub{tokens: map[string]string{}}
-	l, err := net.Listen("tcp", hubAddress+":443")
-	check(t, err)
+	l := listenHTTPS(t)
 	certificate, authority := certify(t, "github.com", "api.github.com", versionsHost)
 	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}, TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}}
 	server.StartTLS()
@@ -55,8 +51,23 @@ func newHub(t *testing.T) *hub {
 	check(t, err)
 	bundle := filepath.Join(t.TempDir(), "certificates.pem")
 	check(t, os.WriteFile(bundle, append(system, authority...), 0o644))
-	h.house = newHouseOn(t, bundle, hubNames(t))
+	h.house = newHouseOn(t, bundle, hubNames(t, l.Addr().(*net.TCPAddr).IP))
 	return h
+}
+
+// listenHTTPS takes an address of the loopback on which nobody else listens: tests of another checkout may run beside.
+func listenHTTPS(t *testing.T) net.Listener {
+	t.Helper()
+	var last error
+	for i := range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.1.%d:443", 1+i))
+		if err == nil {
+			return l
+		}
+		last = err
+	}
+	t.Fatal(last)
+	return nil
 }
 
 func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -164,7 +175,7 @@ func certify(t *testing.T, names ...string) (tls.Certificate, []byte) {
 }
 
 // hubNames resolves GitHub's names to the hub, those of the registries as the host does, and no others.
-func hubNames(t *testing.T) *net.Resolver {
+func hubNames(t *testing.T, hub net.IP) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	check(t, err)
@@ -177,7 +188,7 @@ func hubNames(t *testing.T) *net.Resolver {
 			if err != nil {
 				return
 			}
-			_, _ = conn.WriteTo(answer(buf[:n]), from)
+			_, _ = conn.WriteTo(answer(buf[:n], hub), from)
 		}
 	}()
 	t.Cleanup(func() {
@@ -190,7 +201,7 @@ func hubNames(t *testing.T) *net.Resolver {
 }
 
 // answer is that of a name server (RFC 1035) to a question for an address.
-func answer(q []byte) []byte {
+func answer(q []byte, hub net.IP) []byte {
 	var labels []string
 	i := 12
 	for ; q[i] != 0; i += 1 + int(q[i]) {
@@ -200,7 +211,7 @@ func answer(q []byte) []byte {
 	switch name := strings.Join(labels, "."); {
 	case q[i+2] != 1: // IPv4 alone
 	case name == "github.com" || name == "api.github.com" || name == versionsHost:
-		found = []net.IP{net.ParseIP(hubAddress)}
+		found = []net.IP{hub}
 	case strings.HasSuffix(name, ".npmjs.org"):
 		found, _ = net.DefaultResolver.LookupIP(context.Background(), "ip4", name)
 	}
