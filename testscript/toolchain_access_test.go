@@ -109,6 +109,8 @@ func TestWhoMayDoWhatWithToolchains(t *testing.T) {
 		{"DELETE /v1/scopes/person:ann/egress", "", "yy...."},
 		{"DELETE /v1/scopes/person:ann/keychain/TOKEN", "", ".y...."},
 		{"DELETE /v1/scopes/team:web/keychain/TOKEN", "", "yfff.."},
+		{"POST /v1/computers/room:den/stop", "", "yyy..."},
+		{"POST /v1/computers/person:ann/stop", "", "yy...."},
 		{"DELETE /v1/computers/room:den", "", "yff..."},
 		{"DELETE /v1/computers/person:ann", "", ".y...."},
 		{"DELETE /v1/plugins/mine", "", ".y...."},
@@ -236,7 +238,7 @@ func TestHostileNamesAreRefused(t *testing.T) {
 		"POST /v1/plugins?name=x&scope={}", "POST /v1/plugins?scope=team:web&name={}", "GET /v1/items?scope={}", "GET /v1/items/team:web/{}", "PUT /v1/items/team:web/{}", "GET /v1/items/{}/greet",
 		"PUT /v1/items/{}/greet", "PUT /v1/scopes/team:web/items/{}", "PUT /v1/scopes/{}/items/greet", "PUT /v1/scopes/{}/egress", "GET /v1/scopes/{}/egress", "DELETE /v1/scopes/{}/egress",
 		"PUT /v1/scopes/{}/keychain/X", "PUT " + keychain, "GET /v1/scopes/{}/keychain", "DELETE " + keychain, "GET /v1/computers/{}", "GET /v1/computers/{}/errors",
-		"GET /v1/computers/{}/log?set=" + strings.Repeat("0", 64), "GET /v1/computers/person:ann/log?set={}", "DELETE /v1/computers/{}", "POST /v1/sets/{}/retry", "GET /v1/sets/{}/log", "GET /v1/sets/{}/bundle",
+		"GET /v1/computers/{}/log?set=" + strings.Repeat("0", 64), "GET /v1/computers/person:ann/log?set={}", "POST /v1/computers/{}/stop", "DELETE /v1/computers/{}", "POST /v1/sets/{}/retry", "GET /v1/sets/{}/log", "GET /v1/sets/{}/bundle",
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, name := range names {
