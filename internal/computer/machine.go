@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"enplace"
@@ -21,6 +22,7 @@ type machine struct {
 	install chan struct{} // holds one while something is installed: one at a time. Taken before power
 	power   sync.Mutex    // held while the sandbox is started or stopped
 	writing sync.Mutex    // held while the record is written, so that rec is never older than it
+	looked  atomic.Bool   // while it is looked after
 
 	mu       sync.Mutex
 	rec      *store.ComputerRecord // as it was written last, never changed; nil where it was not read yet

@@ -196,7 +196,7 @@ func (s *Service) Close() {
 	group.Wait()
 }
 
-// look stops computers that nobody uses and tries again what failed, now and then.
+// look looks after each computer, now and then, and after none twice at once: one that is slow to start or stop holds no other up.
 func (s *Service) look() {
 	tick := time.NewTicker(s.cfg.LookEvery)
 	defer tick.Stop()
@@ -207,12 +207,20 @@ func (s *Service) look() {
 		case <-tick.C:
 		}
 		for _, m := range s.all() {
-			m.retryDue(s.ctx)
-			m.remember(s.ctx)
-			if err := m.halt(s.ctx, s.cfg.Idle); err != nil && s.ctx.Err() == nil {
-				s.cfg.Logger.Error("stopping an idle computer", "computer", m.id, "err", err)
+			if m.looked.CompareAndSwap(false, true) && !s.spawn(m.look) {
+				return
 			}
 		}
+	}
+}
+
+// look tries again what failed and is due, writes down what is remembered, and stops the computer where nobody uses it.
+func (m *machine) look() {
+	defer m.looked.Store(false)
+	m.retryDue(m.s.ctx)
+	m.remember(m.s.ctx)
+	if err := m.halt(m.s.ctx, m.s.cfg.Idle); err != nil && m.s.ctx.Err() == nil {
+		m.s.cfg.Logger.Error("stopping an idle computer", "computer", m.id, "err", err)
 	}
 }
 
