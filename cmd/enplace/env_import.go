@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -68,7 +69,8 @@ func importLocal(ctx context.Context, c *cli, api *client.Client, id, name strin
 }
 
 // packFolder writes a folder as a tar, without what an import would leave out. Of what lies in the folder itself it takes the names
-// in only, or everything when there are none.
+// in only, or everything when there are none. Of what is asked for by name the server gets to know all, so that it says of each
+// file what is wrong with it: what cannot be taken is sent as an empty entry.
 func packFolder(dir string, out io.Writer, only []string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -82,14 +84,19 @@ func packFolder(dir string, out io.Writer, only []string) error {
 			return err
 		case name == ".":
 			return nil
-		case d.IsDir() && (enplace.ImportSkips(name) != "" || !taken(name, only)):
+		case d.IsDir() && !taken(name, only):
 			return fs.SkipDir
-		case !taken(name, only):
-			return nil
-		case d.IsDir():
+		case d.IsDir() && (!fs.ValidPath(name) || len(only) > 0 && enplace.ImportSkips(name) != ""):
+			if err := packNameOf(tw, root, name); err != nil {
+				return err
+			}
+			return fs.SkipDir
+		case d.IsDir() && enplace.ImportSkips(name) != "":
+			return fs.SkipDir
+		case d.IsDir() || !taken(name, only):
 			return nil
 		}
-		return packFile(tw, root, name)
+		return packFile(tw, root, name, only)
 	})
 	if err != nil {
 		return err
@@ -101,7 +108,31 @@ func taken(name string, only []string) bool {
 	return len(only) == 0 || strings.Contains(name, "/") || slices.Contains(only, name)
 }
 
-func packFile(tw *tar.Writer, root *os.Root, name string) error {
+// packNameOf tells of a folder that cannot be taken: by the file in it that would make it an item, or by its own bad name, or else by
+// any file, since a folder alone is no loss.
+func packNameOf(tw *tar.Writer, root *os.Root, dir string) error {
+	file := enplace.ItemFileName
+	if _, err := root.Lstat(dir + "/" + file); err != nil && !fs.ValidPath(dir) {
+		return tw.WriteHeader(&tar.Header{Name: dir + "/", Typeflag: tar.TypeDir})
+	} else if err != nil {
+		f, err := root.Open(dir)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		names, err := f.Readdirnames(1)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		file = names[0]
+	}
+	return tw.WriteHeader(&tar.Header{Name: dir + "/" + file, Typeflag: tar.TypeReg})
+}
+
+func packFile(tw *tar.Writer, root *os.Root, name string, only []string) error {
 	fi, err := root.Lstat(name)
 	if err != nil {
 		return err
@@ -112,8 +143,11 @@ func packFile(tw *tar.Writer, root *os.Root, name string) error {
 		if target, err = root.Readlink(name); err != nil {
 			return err
 		}
-	case !fi.Mode().IsRegular():
-		return nil // a socket or pipe is no part of a project
+	case fi.Mode().IsRegular():
+	case len(only) == 0: // a socket or pipe is no part of a project
+		return nil
+	default: // a tar has no sockets; of an item all of these are wrong alike
+		return tw.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeFifo})
 	}
 	h, err := tar.FileInfoHeader(fi, target)
 	if err != nil {

@@ -66,16 +66,36 @@ func badName(name string) string {
 // skipped reports whether an entry is one that no import brings, so that a check says what an import does.
 func (i *item) skipped(name string, e fs.DirEntry) bool {
 	switch base := e.Name(); {
-	case base == ".git":
-		i.find(enplace.FindingWarning, path.Dir(name), 0, "this is a repository of its own, such as a submodule, of which an import from git brings nothing; put its files into the plugin's repository")
-		return true
 	case base == ".DS_Store" || base == "__MACOSX" || strings.HasPrefix(base, "._"):
 		return true
 	case slices.Contains(enplace.NeverImported, base):
-		i.find(enplace.FindingWarning, name, 0, "%s is never part of an item, and was left out; install what is in it by %s or %s", base, enplace.ItemMiseName, enplace.ItemScriptName)
+		f := NeverImported(i.file(name), base)
+		i.r.find(f.Severity, i.folder, f.File, 0, "%s", f.Message)
 		return true
 	}
 	return false
+}
+
+// NeverImported is what is to be said of a file of a plugin that no import brings, for this component of its path: the folder that
+// was left out of an item, or an item that is none. Its message is "" where nothing is lost.
+func NeverImported(file, component string) enplace.Finding {
+	parts := strings.Split(file, "/")
+	at := slices.Index(parts, component)
+	if at < 1 || parts[0] != enplace.ItemsFolder {
+		return enplace.Finding{}
+	}
+	f := enplace.Finding{Severity: enplace.FindingWarning, Item: enplace.Shown(parts[1], 255), File: enplace.Shown(path.Join(parts[:at+1]...), 400)}
+	switch {
+	case at > 1 && component == ".git":
+		f.File = enplace.Shown(path.Join(parts[:at]...), 400)
+		f.Message = "this is a repository of its own, such as a submodule, of which an import from git brings nothing; put its files into the plugin's repository"
+	case at > 1:
+		f.Message = fmt.Sprintf("%s is never part of an item, and was left out; install what is in it by %s or %s", component, enplace.ItemMiseName, enplace.ItemScriptName)
+	case len(parts) == 3 && parts[2] == enplace.ItemFileName:
+		f.Severity, f.File = enplace.FindingError, file
+		f.Message = fmt.Sprintf("no import brings a folder called %s, so this is no item of a plugin; rename the folder", component)
+	}
+	return f
 }
 
 func (i *item) entry(name string, e fs.DirEntry) error {

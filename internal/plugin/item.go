@@ -31,6 +31,10 @@ type item struct {
 // item reads the item of a folder; nil where the folder is none.
 func (r *reader) item(folder string) (*item, error) {
 	i := &item{r: r, folder: folder, def: enplace.Definition{Folder: folder}, files: map[string]string{}, links: map[string]string{}}
+	if !fs.ValidPath(i.file("")) { // no filesystem opens it
+		i.errorf("", 0, "the path is not valid UTF-8; rename the folder")
+		return i, nil
+	}
 	entries, more, err := readDir(r.fsys, i.file(""))
 	if err != nil {
 		return nil, err

@@ -112,13 +112,16 @@ func (r *reader) folders() ([]string, error) {
 		file := path.Join(enplace.ItemsFolder, e.Name())
 		switch {
 		case slices.Contains(enplace.NeverImported, e.Name()):
-			if _, err := fs.Lstat(r.fsys, path.Join(file, enplace.ItemFileName)); err == nil {
-				r.find(enplace.FindingError, e.Name(), path.Join(file, enplace.ItemFileName), 0, "no import brings a folder called %s, so this is no item of a plugin; rename the folder", e.Name())
+			description := path.Join(file, enplace.ItemFileName)
+			if _, err := fs.Lstat(r.fsys, description); err == nil {
+				r.findings = append(r.findings, NeverImported(description, e.Name()))
 			}
 		case e.IsDir():
 			names = append(names, e.Name())
 		case e.Type()&fs.ModeSymlink != 0:
 			r.find(enplace.FindingWarning, "", file, 0, "%q is a link, and was ignored: an item is a real folder; copy what it links to", enplace.Shown(e.Name(), 80))
+		case !e.Type().IsRegular():
+			r.find(enplace.FindingWarning, "", file, 0, "%q is a device, a pipe or a socket, and was ignored: an item is a folder; take it out", enplace.Shown(e.Name(), 80))
 		case e.Name() == enplace.ItemFileName || e.Name() == enplace.ItemMiseName || e.Name() == enplace.ItemScriptName:
 			r.find(enplace.FindingWarning, "", file, 0, "%s was ignored: each item has a folder of its own below %s; move it into one", e.Name(), enplace.ItemsFolder)
 		}

@@ -29,8 +29,9 @@ type collector struct {
 	skipped, replaced, renamed tally
 	lfs                        map[enplace.Digest]bool // pointers to Git LFS
 
-	backslash string // the first name of a Unix archive that was split at backslashes
-	slashed   bool   // whether any name is split at slashes
+	refused     []Refused
+	backslashes []string // the names of a Unix archive that were split at backslashes, as it has them; without a part the first one
+	slashed     bool     // whether any name is split at slashes
 
 	top  string // the first component of all names so far
 	many bool   // there is more than one
@@ -66,15 +67,20 @@ func (c *collector) name(raw string, dos, folder bool) (name string, skip bool, 
 		return "", true, nil
 	}
 	// A name that is left out need not be one that could be imported, as long as it does stay where it says it is.
-	if !slices.Contains(strings.Split(name, "/"), "..") && name[0] != '/' && c.leavesOut(name, folder) {
+	stays := !slices.Contains(strings.Split(name, "/"), "..") && name[0] != '/'
+	if stays && c.leavesOut(name, folder) {
 		return "", true, nil
 	}
 	if err := enplace.CheckPath(name); err != nil {
-		return "", false, err
+		if drive := len(name) > 1 && name[1] == ':'; c.l.part.all() || !stays || drive {
+			return "", false, err
+		}
+		c.below(name, folder)
+		return "", true, c.refuse(name, enplace.Invalidf("%s; rename it", message(err)))
 	}
 	if strings.Contains(raw, `\`) {
-		if !dos && c.backslash == "" {
-			c.backslash = raw
+		if !dos && (len(c.backslashes) == 0 || !c.l.part.all()) {
+			c.backslashes = append(c.backslashes, raw)
 		}
 		c.renamed.add(`separated by \ in the archive`, name)
 	} else if strings.Contains(raw, "/") {
@@ -138,7 +144,12 @@ func (c *collector) put(e enplace.TreeEntry) error {
 		c.replaced.add("came again later in the archive; the last one counts", e.Path)
 	}
 	c.entries[e.Path] = e
-	if len(c.entries) > c.l.entries {
+	return c.bounded()
+}
+
+// bounded refuses one entry more than there may be.
+func (c *collector) bounded() error {
+	if len(c.entries)+len(c.refused) > c.l.entries {
 		return enplace.TooLargef("the archive has more than %d files and links, the limit for one environment; leave some out", c.l.entries)
 	}
 	return nil
@@ -166,7 +177,7 @@ func (c *collector) hardLink(name, rawTarget string) error {
 	target := clean(rawTarget)
 	e, ok := c.entries[target]
 	if !ok || e.Type != enplace.EntryFile {
-		return enplace.Invalidf("is a hard link to %q, which is no file that was imported before it; store it as a file", shown(target)).WithField(shown(name))
+		return c.refuse(name, enplace.Invalidf("is a hard link to %q, which is no file that was imported before it; store it as a file", shown(target)).WithField(shown(name)))
 	}
 	if err := c.count(name, e.Size); err != nil {
 		return err
@@ -244,8 +255,8 @@ func (e *sinkError) Unwrap() error { return e.error }
 
 // finish checks what can be known only of all entries together, and gives the result.
 func (c *collector) finish(unwrap bool) (Result, error) {
-	if c.backslash != "" && c.slashed {
-		return Result{}, enplace.Invalidf(`has a backslash in its name, in an archive that separates folders with /; rename it`).WithField(shown(c.backslash))
+	if err := c.separated(); err != nil {
+		return Result{}, err
 	}
 	if len(c.entries) == 0 && (c.l.part.all() || c.scanned == 0) {
 		return Result{}, c.nothing()
@@ -271,12 +282,18 @@ func (c *collector) finish(unwrap bool) (Result, error) {
 		}
 		entries = append(entries, e)
 	}
+	for i := range c.refused {
+		if report.Unwrapped != "" {
+			c.refused[i].Path = strings.TrimPrefix(c.refused[i].Path, report.Unwrapped+"/")
+		}
+	}
+	slices.SortFunc(c.refused, func(a, b Refused) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortFunc(entries, func(a, b enplace.TreeEntry) int { return cmp.Compare(a.Path, b.Path) })
 	report.Imported = len(entries)
 	if c.l.part.all() { // who wants a part judges the files of it
 		report.Notes = c.notes(entries)
 	}
-	return Result{Entries: entries, Report: report}, nil
+	return Result{Entries: entries, Report: report, Refused: c.refused}, nil
 }
 
 func (c *collector) nothing() error {
@@ -294,7 +311,9 @@ func (c *collector) clashes() error {
 	}
 	for name := range c.folders {
 		if _, ok := c.entries[name]; ok {
-			return clash(name, name)
+			if err := c.clash(name, name); err != nil {
+				return err
+			}
 		}
 		names = append(names, name)
 	}
@@ -302,14 +321,17 @@ func (c *collector) clashes() error {
 	slices.SortFunc(names, byFolder)
 	for i := range len(names) - 1 {
 		if _, ok := c.entries[names[i]]; ok && strings.HasPrefix(names[i+1], names[i]+"/") {
-			return clash(names[i], names[i+1])
+			if err := c.clash(names[i], names[i+1]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func clash(name, below string) error {
-	return enplace.Invalidf("is a file or link, and a folder too (%q); rename one of them", shown(below)).WithField(shown(name))
+func (c *collector) clash(name, below string) error {
+	delete(c.entries, name)
+	return c.refuse(name, enplace.Invalidf("is a file or link, and a folder too (%q); rename one of them", shown(below)).WithField(shown(name)))
 }
 
 // byFolder compares as strings.Compare does, with the slash before all other bytes.

@@ -2,7 +2,9 @@ package source
 
 import (
 	"archive/tar"
+	"bytes"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +55,84 @@ func TestPart(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// What no tree can have is named and left out, each by its path, beside what can be taken; without a part it stops the import.
+func TestPartNamesWhatCannotBeTaken(t *testing.T) {
+	t.Parallel()
+	long := "items/a/" + strings.Repeat("n", 256)
+	bad := []item{
+		{name: "items/a/caf\xe9", body: "x"}, {name: "items/a/\x1b[2J", body: "x"}, {name: long, body: "x"}, {name: "items/a//empty", body: "x"},
+		{name: "items/a/null", kind: tar.TypeChar}, {name: "items/a/sda", kind: tar.TypeBlock}, {name: "items/a/pipe", kind: tar.TypeFifo}, {name: "items/a/odd", kind: 'Z'},
+		{name: "items/a/hard", kind: tar.TypeLink, link: "../../etc/passwd"}, {name: "items/a/later", kind: tar.TypeLink, link: "items/b/f"},
+		{name: `items/a/back\slash`, body: "x"}, {name: "items/a/both", body: "x"}, {name: "items/a/both/below", body: "x"}, {name: "items/b\xff/f", body: "x"},
+		{name: "items", kind: tar.TypeSymlink, link: "elsewhere"},
+	}
+	want := []string{
+		`"items": is a file or link, and a folder too`, `"items/a/\x1b[2J": the path holds a control character; rename it`, `"items/a//empty": the path has an empty component; rename it`,
+		`"items/a/back/slash": has a backslash in its name`, `"items/a/both": is a file or link, and a folder too`, `"items/a/caf\xe9": the path is not valid UTF-8; rename it`,
+		`"items/a/hard": is a hard link to`, `"items/a/later": is a hard link to`, `"` + long + `": the path has a component of more than 255 bytes`,
+		`"items/a/null": is a device;`, `"items/a/odd": is of a kind`, `"items/a/pipe": is a named pipe;`, `"items/a/sda": is a device;`, `"items/b\xff/f": the path is not valid UTF-8; rename it`,
+	}
+	good := []item{{name: "items/b/f", body: "f"}, {name: "items/a/f", body: "f"}}
+	for _, wrapper := range []string{"", "top/"} {
+		var all []item
+		for _, i := range slices.Concat(bad, good) {
+			if i.name = wrapper + i.name; i.kind == tar.TypeLink && i.link[0] != '.' {
+				i.link = wrapper + i.link
+			}
+			all = append(all, i)
+		}
+		if _, _, err := run(t, makeTar(t, all...), defaultLimits); enplace.KindOf(err) != enplace.KindInvalid {
+			t.Errorf("all of it: %v", err)
+		}
+		l := defaultLimits
+		l.part = Part{Within: []string{"items"}, FileBytes: 10}
+		res, sink, err := run(t, makeTar(t, all...), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"items/a/both/below x", "items/a/f f", "items/b/f f"}, listing(res, sink)); diff != "" {
+			t.Error(diff)
+		}
+		refusals(t, res, want)
+		l.entries = 10
+		if _, _, err := run(t, makeTar(t, all...), l); enplace.KindOf(err) != enplace.KindTooLarge {
+			t.Errorf("more than there may be: %v", err)
+		}
+	}
+}
+
+// refusals compares what was left out with the paths and the starts of the reasons.
+func refusals(t *testing.T, res Result, want []string) {
+	t.Helper()
+	var got []string
+	for _, r := range res.Refused {
+		got = append(got, fmt.Sprintf(`"%s": %s`, strings.NewReplacer("\x1b", `\x1b`, "\xe9", `\xe9`, "\xff", `\xff`).Replace(r.Path), r.Reason))
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %d: %s", len(got), strings.Join(got, "\n"))
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("got %s, want %s", got[i], want[i])
+		}
+	}
+}
+
+func TestPartOfAZipNamesWhatCannotBeTaken(t *testing.T) {
+	t.Parallel()
+	b := makeZip(t, zipItem{name: "items/a/locked", body: "x"}, zipItem{name: "items/a/method", body: "x"}, zipItem{name: "items/a/sock", mode: fs.ModeSocket}, zipItem{name: "items/b/f", body: "f"}, zipItem{name: "README.md", body: "x"})
+	entry := bytes.Index(b, []byte("PK\x01\x02"))
+	b[entry+8] |= flagEncrypted
+	b[entry+1+bytes.Index(b[entry+1:], []byte("PK\x01\x02"))+10] = 97
+	l := defaultLimits
+	l.part = Part{Within: []string{"items"}}
+	res, sink, err := run(t, b, l)
+	if diff := cmp.Diff([]string{"items/b/f f"}, listing(res, sink)); err != nil || diff != "" {
+		t.Fatal(err, diff)
+	}
+	refusals(t, res, []string{`"items/a/locked": is encrypted`, `"items/a/method": is packed by method 97`, `"items/a/sock": is a device, named pipe or socket`})
 }
 
 // What is passed over is not written, and takes time all the same: it counts as what is never imported does.

@@ -24,7 +24,15 @@ type Result struct {
 	Report  enplace.ImportReport
 
 	Submodules []string // paths of a repository at which it has others, of which nothing was imported
+
+	// Refused is what an import of a Part left out and no import can take, by path: a name that no tree can
+	// have, what is no file, what cannot be unpacked. It counts against the limits as what is imported does.
+	Refused []Refused
 }
+
+// Refused is one entry, by its path as far as it has one, and why it is left out. The path may hold any bytes, but never leaves the
+// tree.
+type Refused struct{ Path, Reason string }
 
 // limits bound an import. They are a value so that tests can make them small.
 type limits struct {

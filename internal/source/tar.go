@@ -67,15 +67,15 @@ func (c *collector) tarEntry(ctx context.Context, h *tar.Header, r io.Reader) er
 	case tar.TypeLink:
 		return c.hardLink(name, h.Linkname)
 	case tar.TypeChar, tar.TypeBlock:
-		return special(name, "a device")
+		return c.special(name, "a device")
 	case tar.TypeFifo:
-		return special(name, "a named pipe")
+		return c.special(name, "a named pipe")
 	}
-	return special(name, "of a kind that is no file, folder or link")
+	return c.special(name, "of a kind that is no file, folder or link")
 }
 
-func special(name, what string) error {
-	return enplace.Invalidf("is %s; leave it out of the archive", what).WithField(shown(name))
+func (c *collector) special(name, what string) error {
+	return c.refuse(name, enplace.Invalidf("is %s; leave it out of the archive", what).WithField(shown(name)))
 }
 
 // endWatch tells an archive that ends with its end marker, which is zero blocks, from one that was cut between two entries.

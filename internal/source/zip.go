@@ -67,13 +67,13 @@ func (c *collector) zipEntry(ctx context.Context, f *zip.File) error {
 	case folder:
 		return c.folder(name)
 	case mode&fs.ModeSymlink == 0 && !mode.IsRegular():
-		return special(name, "a device, named pipe or socket")
+		return c.special(name, "a device, named pipe or socket")
 	case f.Flags&flagEncrypted != 0:
-		return enplace.Invalidf("is encrypted; make the zip without a password").WithField(shown(name))
+		return c.refuse(name, enplace.Invalidf("is encrypted; make the zip without a password").WithField(shown(name)))
 	}
 	content, err := f.Open()
 	if errors.Is(err, zip.ErrAlgorithm) {
-		return enplace.Invalidf("is packed by method %d, which is not supported; make the zip with the usual method, deflate", f.Method).WithField(shown(name))
+		return c.refuse(name, enplace.Invalidf("is packed by method %d, which is not supported; make the zip with the usual method, deflate", f.Method).WithField(shown(name)))
 	}
 	if err != nil {
 		return err

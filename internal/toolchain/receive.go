@@ -74,6 +74,7 @@ func (s *Service) receive(ctx context.Context, read func(source.Sink) (source.Re
 	}
 	got := received{commit: res.Report.Commit, digest: digestOf(res.Entries)}
 	got.Result, err = plugin.Read(treefs.New(ctx, s.cfg.Blobs, plugin.Rewrap(res.Entries, res.Report.Unwrapped), nil))
+	got.leaveOut(res)
 	got.Findings = append(got.Findings, missed(res)...)
 	return got, err
 }
@@ -90,42 +91,43 @@ func missed(res source.Result) []enplace.Finding {
 	}
 	for _, c := range res.Report.Skipped {
 		if c.Rule != source.MacOSFiles {
-			all = append(all, skipped(c, res.Report.Unwrapped))
+			all = append(all, skipped(c, res.Report.Unwrapped)...)
 		}
 	}
 	return all
 }
 
-// skipped says what a rule of imports left out, by its first file, or by that of an item.
-func skipped(c enplace.Count, top string) enplace.Finding {
-	description := path.Join(enplace.ItemsFolder, c.Rule, enplace.ItemFileName)
-	var name string
-	for i, example := range c.Examples {
+// skipped says what a rule of imports left out, by the first files of it that the report names: of folders that are never imported
+// what a check of the plugin's folder says.
+func skipped(c enplace.Count, top string) (all []enplace.Finding) {
+	for i, name := range c.Examples {
 		if top != enplace.ItemsFolder {
-			example = strings.TrimPrefix(example, top+"/")
+			name = strings.TrimPrefix(name, top+"/")
 		}
-		if i == 0 || example == description {
-			name = example
+		f := enplace.Finding{Severity: enplace.FindingWarning, Item: folderOf(name), File: name, Message: c.Rule}
+		if slices.Contains(enplace.NeverImported, c.Rule) {
+			f = plugin.NeverImported(name, c.Rule)
+		} else if i > 0 {
+			break
+		}
+		if f.Message != "" && !slices.Contains(all, f) {
+			all = append(all, f)
 		}
 	}
-	f := enplace.Finding{Severity: enplace.FindingWarning, Item: folderOf(name), File: name, Message: c.Rule}
-	if slices.Contains(enplace.NeverImported, c.Rule) {
-		f.Message = fmt.Sprintf("%s is never part of an item, and was left out with %d files; install what is in it by %s or %s", c.Rule, c.Count, enplace.ItemMiseName, enplace.ItemScriptName)
-		if name == description {
-			f.Severity, f.Message = enplace.FindingError, fmt.Sprintf("no import brings a folder called %s, so this is no item of a plugin; rename the folder", c.Rule)
-		}
-	}
-	return f
+	return all
 }
 
 // folderOf gives the folder of the item that a path is of, or "".
-func folderOf(name string) string {
-	below, ok := strings.CutPrefix(name, enplace.ItemsFolder+"/")
-	if !ok {
+func folderOf(name string) string { return enplace.Shown(itemFolder(name), 255) }
+
+// itemFolder is folderOf with the bytes that the folder has.
+func itemFolder(name string) string {
+	below, _ := strings.CutPrefix(name, enplace.ItemsFolder+"/")
+	if below == name {
 		return ""
 	}
 	folder, _, _ := strings.Cut(below, "/")
-	return enplace.Shown(folder, 255)
+	return folder
 }
 
 // digestOf names the content of a source, however it was packed.

@@ -2,6 +2,7 @@ package toolchain_test
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"fmt"
 	"io"
@@ -13,7 +14,8 @@ import (
 	"enplace/internal/toolchain/toolchaintest"
 )
 
-// packed is an archive of files in their order; the content of a link is behind an arrow.
+// packed is an archive of files in their order; the content of a link is behind an arrow, a pipe's name is before a bar, and that of a
+// hard link before a double arrow.
 func packed(files ...[2]string) io.Reader {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -22,8 +24,14 @@ func packed(files ...[2]string) io.Reader {
 		if target, isLink := strings.CutPrefix(f[1], "-> "); isLink {
 			h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, target, 0
 		}
+		if name, isPipe := strings.CutSuffix(f[0], " |"); isPipe {
+			h.Name, h.Typeflag, h.Size = name, tar.TypeFifo, 0
+		}
+		if name, target, isLink := strings.Cut(f[0], " => "); isLink {
+			h.Name, h.Typeflag, h.Linkname, h.Size = name, tar.TypeLink, target, 0
+		}
 		_ = w.WriteHeader(h) // into memory
-		if h.Typeflag != tar.TypeSymlink {
+		if h.Typeflag == tar.TypeReg || h.Typeflag == 0 {
 			_, _ = io.WriteString(w, f[1])
 		}
 	}
@@ -63,7 +71,7 @@ func testBadFiles(h house) {
 	}
 	for _, want := range []string{
 		"error environments/b-link/passwd:0: the link to", "error environments/b-large/data:0: with this file the item has more than 1 MiB",
-		"error environments/venv/environment.json:0: no import brings a folder called venv", "warning environments/b-good/node_modules/x.js:0: node_modules is never part",
+		"error environments/venv/environment.json:0: no import brings a folder called venv", "warning environments/b-good/node_modules:0: node_modules is never part",
 		"warning environments/b-twice/setup.sh:0: came again later",
 	} {
 		if !strings.Contains(said(p.Findings), want) {
@@ -75,6 +83,76 @@ func testBadFiles(h house) {
 	}
 	if _, err := h.Toolchain.SyncPlugin(h.t.Context(), operator, p.ID, packed(append(files, [2]string{"../out", "x"})...)); enplace.KindOf(err) != enplace.KindInvalid {
 		h.t.Errorf("an archive that leads out of itself: %v", err)
+	}
+}
+
+// What no import can take breaks the item that it is of, and no other: its last good definition is kept, and the finding names the
+// file and the reason. What lies in no item's folder breaks none.
+func testRefusedFiles(h house) {
+	ctx := h.t.Context()
+	with := h.Direct("rf-ann")
+	good := filesOf(item("rf-one").With(item("rf-two")))
+	p, err := h.Toolchain.CreatePluginArchive(ctx, operator, "person:rf-ann", "own", packed(good...))
+	check(h.t, err)
+	before := h.set(with).Hash
+	for name, want := range map[string]string{
+		"environments/rf-two/caf\xe9":                     "error environments/rf-two/caf\ufffd:0: the path is not valid UTF-8; rename it",
+		"environments/rf-two/\x1b[2J":                     "error environments/rf-two/\ufffd[2J:0: the path holds a control character; rename it",
+		"environments/rf-two/pipe |":                      "error environments/rf-two/pipe:0: is a named pipe; leave it out of the archive",
+		"environments/rf-two/hard => /etc":                "error environments/rf-two/hard:0: is a hard link to",
+		`environments/rf-two/back\slash`:                  "error environments/rf-two/back/slash:0: has a backslash in its name",
+		"environments/rf-two/setup.sh/x":                  "error environments/rf-two/setup.sh:0: is a file or link, and a folder too",
+		"environments/rf-two/" + strings.Repeat("n", 256): "0: the path has a component of more than 255 bytes; rename it",
+		"environments//rf-two/x":                          "error environments/rf-two/x:0: the path has an empty component; rename it",
+		"environments/rf-three\xff/x":                     "",
+		"environments/rf-three/pipe |":                    "",
+		"environments/pipe |":                            "warning environments/pipe:0: is a named pipe",
+		"environments/rf-\xff/environment.json":           "error environments/rf-\ufffd/environment.json:0: the path is not valid UTF-8; rename it",
+	} {
+		p, err = h.Toolchain.SyncPlugin(ctx, operator, p.ID, packed(append(good, [2]string{name, "x"})...))
+		check(h.t, err)
+		said := said(p.Findings)
+		if !strings.Contains(said, want) || want == "" && said != "" {
+			h.t.Errorf("%q: said\n%s", name, said)
+		}
+		if breaks := strings.Contains(name, "rf-two"); breaks != strings.Contains(said, "the last good definition of rf-two is kept") {
+			h.t.Errorf("%q: %s", name, said)
+		}
+		if !slices.Equal(p.Items, []string{"rf-one", "rf-two"}) || h.set(with).Hash != before {
+			h.t.Errorf("%q: items %v", name, p.Items)
+		}
+		if strings.Contains(name, "rf-two") {
+			_, err := h.Toolchain.CreatePluginArchive(ctx, operator, "person:rf-ann", "other", packed(append(filesOf(item("rf-two")), [2]string{name, "x"})...))
+			if enplace.KindOf(err) != enplace.KindInvalid || !strings.Contains(err.Error(), strings.TrimSuffix(want[strings.Index(want, "0: ")+3:], "; rename it")) {
+				h.t.Errorf("%q alone: %v", name, err)
+			}
+		}
+	}
+	testEncrypted(h, p, before, with)
+}
+
+// testEncrypted sends a zip of which the description of one item has a password, and then all of it.
+func testEncrypted(h house, p enplace.Plugin, before, with string) {
+	for from, want := range map[string]string{"environments/rf-two/environment.json": "rf-two", "environments/rf-one/environment.json": "rf-one", "": "rf-two"} {
+		var b bytes.Buffer
+		w := zip.NewWriter(&b)
+		for _, f := range filesOf(item("rf-one").With(item("rf-two"))) {
+			header := &zip.FileHeader{Name: f[0]}
+			if from == "" || f[0] == from {
+				header.Flags = 1
+			}
+			file, err := w.CreateRaw(header)
+			check(h.t, err)
+			_, err = io.WriteString(file, f[1])
+			check(h.t, err)
+		}
+		check(h.t, w.Close())
+		p, err := h.Toolchain.SyncPlugin(h.t.Context(), operator, p.ID, &b)
+		check(h.t, err)
+		if said := said(p.Findings); !strings.Contains(said, "error environments/"+want+"/environment.json:0: is encrypted; make the zip without a password") || strings.Contains(said, "it has no environment.json") ||
+			!strings.Contains(said, "the last good definition of "+want+" is kept") || !slices.Equal(p.Items, []string{"rf-one", "rf-two"}) || h.set(with).Hash != before {
+			h.t.Errorf("%q: %v\n%s", from, p.Items, said)
+		}
 	}
 }
 

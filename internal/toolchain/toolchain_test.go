@@ -29,7 +29,7 @@ func TestToolchain(t *testing.T) {
 	h := toolchaintest.New(t)
 	for name, test := range map[string]func(house){
 		"Access": testAccess, "Sync": testSync, "Keys": testKeys, "Choices": testChoices, "Conversations": testConversations,
-		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit, "Lists": testLists, "Names": testNames, "Answers": testAnswers, "BadFiles": testBadFiles, "Renames": testRenames, "RetryKeepsVersions": testRetryKeepsVersions,
+		"Keychain": testKeychain, "Refresh": testRefresh, "Git": testGit, "Lists": testLists, "Names": testNames, "Answers": testAnswers, "BadFiles": testBadFiles, "RefusedFiles": testRefusedFiles, "Renames": testRenames, "RetryKeepsVersions": testRetryKeepsVersions,
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer h.In(t)()
