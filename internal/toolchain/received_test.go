@@ -106,7 +106,7 @@ func testRefusedFiles(h house) {
 		"environments//rf-two/x":                          "error environments/rf-two/x:0: the path has an empty component; rename it",
 		"environments/rf-three\xff/x":                     "",
 		"environments/rf-three/pipe |":                    "",
-		"environments/pipe |":                            "warning environments/pipe:0: is a named pipe",
+		"environments/pipe |":                             "warning environments/pipe:0: is a named pipe",
 		"environments/rf-\xff/environment.json":           "error environments/rf-\ufffd/environment.json:0: the path is not valid UTF-8; rename it",
 	} {
 		p, err = h.Toolchain.SyncPlugin(ctx, operator, p.ID, packed(append(good, [2]string{name, "x"})...))
