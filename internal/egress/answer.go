@@ -37,14 +37,14 @@ func (a answer) write(w http.ResponseWriter, r *http.Request) {
 
 // byPolicy is the answer to a host that the policy refuses.
 func byPolicy(t target, e enplace.Egress) answer {
-	const change = "Ask the owner of the environment or harness to change its egress policy"
+	const owner = "Ask the owner of the environment or harness, or on a computer whoever looks after its toolchain,"
 	switch {
 	case e.Policy == enplace.EgressAllowlist && len(e.Hosts) > 0:
-		return answer{http.StatusForbidden, fmt.Sprintf("%s is not on the egress allow-list (%s). %s: add it to egress.hosts.", t.host, few(e.Hosts), change)}
+		return answer{http.StatusForbidden, fmt.Sprintf("%s is not on the egress allow-list (%s). %s to add it there.", t.host, few(e.Hosts), owner)}
 	case e.Policy == enplace.EgressAllowlist:
-		return answer{http.StatusForbidden, fmt.Sprintf("%s is refused: the egress allow-list is empty. %s: add it to egress.hosts.", t.host, change)}
+		return answer{http.StatusForbidden, fmt.Sprintf("%s is refused: the egress allow-list is empty. %s to add it there.", t.host, owner)}
 	case e.Policy == enplace.EgressNone:
-		return answer{http.StatusForbidden, fmt.Sprintf("%s is refused: the egress policy is none. %s: allowlist with this host.", t.host, change)}
+		return answer{http.StatusForbidden, fmt.Sprintf("%s is refused: the egress policy is none. %s to allow this host.", t.host, owner)}
 	}
 	return answer{http.StatusForbidden, fmt.Sprintf("%s is refused: this sandbox has no egress policy yet.", t.host)}
 }

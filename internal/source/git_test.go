@@ -227,18 +227,38 @@ func TestGitErrors(t *testing.T) {
 	}
 }
 
-// The egress proxy answers 403 to a host that the policy does not list.
-func TestGitRefusedByEgress(t *testing.T) {
+// What the egress proxy says of a host is told apart from what the host says: under https git shows the status alone, under http
+// the text as well.
+func TestGitThroughEgress(t *testing.T) {
 	t.Parallel()
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "egress policy", http.StatusForbidden) }))
-	t.Cleanup(proxy.Close)
-	run := local(t)
-	through := func(ctx context.Context, argv, env []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-		return run(ctx, argv, append(env, "https_proxy="+proxy.URL), stdin, stdout, stderr)
-	}
-	_, err := Git(t.Context(), through, enplace.GitSource{URL: "https://git.example.org/o/r"}, memory{}, GitOptions{})
-	if enplace.KindOf(err) != enplace.KindInvalid || !strings.Contains(err.Error(), "egress policy") || !strings.Contains(err.Error(), "git.example.org") {
-		t.Errorf("got %v", err)
+	for _, tc := range []struct {
+		url    string
+		status int
+		text   string
+		kind   enplace.Kind
+		say    string
+	}{
+		{"https://git.example.org/o/r", http.StatusForbidden, "enplace: git.example.org is refused", enplace.KindInvalid, "egress policy"},
+		{"http://git.example.org/o/r", http.StatusForbidden, "enplace: git.example.org is at an address that is refused to every sandbox", enplace.KindInvalid, "egress policy"},
+		{"http://git.example.org/o/r", http.StatusForbidden, "enplace: git.example.org is not on the egress allow-list (x)", enplace.KindInvalid, "egress policy"},
+		{"http://git.example.org/o/r", http.StatusForbidden, "forbidden", enplace.KindInvalid, "is private"},
+		{"https://git.example.org/o/r", http.StatusBadGateway, "enplace: could not resolve git.example.org", enplace.KindUpstream, "cannot reach"},
+		{"http://git.example.org/o/r", http.StatusBadGateway, "enplace: could not resolve git.example.org", enplace.KindUpstream, "cannot reach"},
+		{"http://git.example.org/o/r", http.StatusBadGateway, "bad gateway", enplace.KindUpstream, "could not be fetched"},
+	} {
+		t.Run(tc.text, func(t *testing.T) {
+			t.Parallel()
+			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, tc.text, tc.status) }))
+			t.Cleanup(proxy.Close)
+			run := local(t)
+			through := func(ctx context.Context, argv, env []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+				return run(ctx, argv, append(env, "https_proxy="+proxy.URL, "http_proxy="+proxy.URL), stdin, stdout, stderr)
+			}
+			_, err := Git(t.Context(), through, enplace.GitSource{URL: tc.url}, memory{}, overHTTP)
+			if enplace.KindOf(err) != tc.kind || !strings.Contains(err.Error(), tc.say) || !strings.Contains(err.Error(), "git.example.org") {
+				t.Errorf("got %v (%s)", err, enplace.KindOf(err))
+			}
+		})
 	}
 }
 

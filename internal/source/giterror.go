@@ -53,8 +53,10 @@ var gitFailures = []struct {
 	kind enplace.Kind
 	mean string // %s is the host
 }{
-	{regexp.MustCompile(`(?i)(CONNECT tunnel failed, response|HTTP code) 403`), enplace.KindInvalid,
+	{regexp.MustCompile(`(?i)(CONNECT tunnel failed, response|HTTP code) 403|remote: enplace: .*(refused|allow-list)`), enplace.KindInvalid,
 		"the egress policy of this server does not let imports reach %s; ask the operator to allow that host"},
+	{regexp.MustCompile(`(?i)(CONNECT tunnel failed, response|HTTP code) 50[24]|remote: enplace: `), enplace.KindUpstream,
+		"this server cannot reach %s; check the name and the port in the address, and try again later"},
 	{regexp.MustCompile(`(?i)could not read Username|could not read Password|terminal prompts disabled|Authentication failed|repository .* not found|returned error: (401|403|404|410)`), enplace.KindInvalid,
 		"the repository at %s was not found, or is private; check the address, or upload an archive of it instead"},
 	{regexp.MustCompile(`(?i)is this a git repository|not a git repository|invalid server response|bad line length character|protocol error`), enplace.KindInvalid,
