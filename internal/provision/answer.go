@@ -16,6 +16,8 @@ import (
 
 const (
 	answerTimeout = 20 * time.Second // of one command; the slowest runtimes take a few seconds at their first start
+	answerBudget  = time.Minute      // of all commands of a pass together; at most what one script may take
+	leastAnswer   = time.Second      // with less than that nothing is started
 	maxAnswers    = 3                // commands of a tool that are started
 )
 
@@ -35,7 +37,7 @@ func (p *pass) settle(ctx context.Context, it *item, last bool) error {
 		if err != nil {
 			return err
 		}
-		it.mute = it.mute || why != nil
+		it.mute, t.silent = it.mute || why != nil, why
 		if last {
 			t.failed = why
 		}
@@ -51,16 +53,24 @@ func (p *pass) settle(ctx context.Context, it *item, last bool) error {
 }
 
 // answers says why a command of a tool cannot be started, or nil. One that does not know --version, or does not end, has started
-// all the same. last is for the look with the whole set in place.
+// all the same. last is for the look with the whole set in place. No command may take more than half of the time that is left: those
+// that do not end leave some for the others. What comes when it is used up is believed, or found as it was before.
 func (p *pass) answers(ctx context.Context, it *item, t *tool, last bool) (*failure, error) {
 	in := it
 	if last {
 		in = p.items[len(p.items)-1]
 	}
 	for _, file := range t.told() {
-		out, e, err := p.askFor(ctx, answerTimeout, sandbox.Command{
+		most := min(answerTimeout, p.answering/2)
+		if most < leastAnswer {
+			it.addNote(fmt.Sprintf("%s was not started to see whether it works: other commands of this installation took the time that there is for that", t.name))
+			return t.silent, nil
+		}
+		began := time.Now()
+		out, e, err := p.askFor(ctx, most, sandbox.Command{
 			Argv: []string{"/bin/sh", "-c", answerScript, "sh", file}, Env: p.env(in, "HOME="+mise.Caches+"/home"),
 		})
+		p.answering -= time.Since(began)
 		if err != nil {
 			return nil, err
 		}

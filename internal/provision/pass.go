@@ -19,6 +19,8 @@ type pass struct {
 	items []*item
 	mend  bool // a script may have been killed while it installed packages
 
+	answering time.Duration // what is left for starting commands
+
 	limited time.Time // until when a source refuses to be asked again; zero where none said so
 }
 
@@ -51,6 +53,7 @@ type tool struct {
 	bins     []mise.Bin
 	sources  map[string]enplace.ToolSource // where versions are fetched from, and what comes, as far as it is known
 	scripts  []string                      // packages whose install scripts ran, with the scripts' names
+	silent   *failure                      // why a command of it did not start when it was tried last
 	failed   *failure
 }
 
@@ -87,7 +90,7 @@ func (t *tool) commands() []string {
 
 func newPass(box Box, job Job) *pass {
 	job.Timeout = cmp.Or(job.Timeout, enplace.DefaultScriptTimeout)
-	p := &pass{box: box, job: job}
+	p := &pass{box: box, job: job, answering: min(answerBudget, job.Timeout)}
 	for n, si := range job.Set.Items {
 		it := &item{SetItem: si, at: n, place: placeOf(si), verified: map[string][]string{}}
 		for i := range job.Have {
