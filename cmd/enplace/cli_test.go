@@ -157,6 +157,17 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+// A set that no conversation has any more is not tried again, and what failed of it was counted for as long as it was remembered.
+func TestFailedItemsAreThoseTriedAgain(t *testing.T) {
+	t.Parallel()
+	failed := []enplace.ComputerItem{{InstalledItem: enplace.InstalledItem{Key: "web", Status: enplace.ItemFailed}}}
+	due := time.Now()
+	v := enplace.Computer{Sets: []enplace.ComputerSet{{Hash: "old", Items: failed}, {Hash: "now", Items: failed, RetryAt: &due}}}
+	if n := failedItems(v); n != 1 {
+		t.Errorf("%d", n)
+	}
+}
+
 func TestNamesOfFilesCommandNoTerminal(t *testing.T) {
 	t.Parallel()
 	if got := printable("a\x1b[31mb\u202ec\n é"); strings.ContainsAny(got, "\x1b\n\u202e") || !strings.HasSuffix(got, " é") {

@@ -67,9 +67,13 @@ func newComputerList(c *cli) *cobra.Command {
 	}
 }
 
+// failedItems counts what is going to be tried again: what failed of a set that no conversation has any more is not, and is no news.
 func failedItems(v enplace.Computer) int {
 	n := 0
 	for _, s := range v.Sets {
+		if s.RetryAt == nil {
+			continue
+		}
 		for _, i := range s.Items {
 			if i.Status == enplace.ItemFailed {
 				n++
