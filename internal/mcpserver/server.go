@@ -71,7 +71,7 @@ func New(api *client.Client, t Target, version string) *mcp.Server {
 		at = task{api, t.Task}
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "enplace", Title: "Enplace", Version: version}, &mcp.ServerOptions{
-		Instructions: "Commands and files of " + at.name() + ". Read the instructions first: they say where the project is, where to write, and which tools are there.",
+		Instructions: "Commands and files of " + at.name() + ". Read the instructions first: they say what is where, where to write, and which tools are there.",
 	})
 	tools{at}.add(s)
 	s.AddResource(&mcp.Resource{URI: instructionsURI, Name: "instructions", MIMEType: "text/markdown", Description: "What is where, and where to write"},

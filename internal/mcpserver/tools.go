@@ -136,7 +136,7 @@ func (t tools) add(s *mcp.Server) {
 		Name: "toolchain", Annotations: reads,
 		Description: "Show which tools are installed, and which could not be and why.",
 	}, handle(func(ctx context.Context, _ struct{}) (Toolchain, error) { return t.at.toolchain(ctx) }))
-	mcp.AddTool(s, &mcp.Tool{Name: "instructions", Description: "Say where the project is, where to write, and which tools are there.", Annotations: reads},
+	mcp.AddTool(s, &mcp.Tool{Name: "instructions", Description: "Say what is where, where to write, and which tools are there.", Annotations: reads},
 		handle(func(ctx context.Context, _ struct{}) (map[string]string, error) {
 			text, err := t.at.instructions(ctx)
 			return map[string]string{"instructions": text}, err
