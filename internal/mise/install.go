@@ -3,6 +3,8 @@ package mise
 import (
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -64,6 +66,31 @@ func (p Place) Env(ask bool) []string {
 		env = append(env, "MISE_OFFLINE=1", "MISE_LOCKFILE=0")
 	}
 	return env
+}
+
+// RequestEnv gives the variables of a run that installs tools of an item, beside those of Env. A request is repeated once, and not
+// three times with growing waits, unless the item says otherwise: what fails is tried again as a whole, at once and later. mise's
+// host of versions, which saves requests to GitHub, is not told which repositories an item names: they may be private.
+func RequestEnv(miseTOML string) []string {
+	d, _ := parse(miseTOML) // what cannot be read installs nothing, and mise says why
+	settings, _ := d.values["settings"].(map[string]any)
+	tools, _ := d.values["tools"].(map[string]any)
+	var env []string
+	if settings["http_retries"] == nil {
+		env = append(env, "MISE_HTTP_RETRIES=1")
+	}
+	for name := range tools {
+		if namesRepository(name) {
+			return append(env, "MISE_USE_VERSIONS_HOST=0")
+		}
+	}
+	return env
+}
+
+// namesRepository reports whether a tool is named by where it lies, and not by a name of a public registry.
+func namesRepository(tool string) bool {
+	backend, name, _ := strings.Cut(tool, ":")
+	return strings.Contains(name, "/") && !slices.Contains([]string{"aqua", "core", "npm"}, backend)
 }
 
 // Install gives the command that installs tools of the item's mise.toml. force installs again what is there.

@@ -218,3 +218,21 @@ func TestReadOfALiar(t *testing.T) {
 		t.Errorf("commands %.200v, %v", b, err)
 	}
 }
+
+// How often mise asks again is the item's to say; what its host of versions is told is not.
+func TestRequestEnv(t *testing.T) {
+	t.Parallel()
+	const once, private = "MISE_HTTP_RETRIES=1", "MISE_USE_VERSIONS_HOST=0"
+	for text, want := range map[string][]string{
+		"[tools]\njq = \"1\"\n\"npm:@own/x\" = \"1\"\n\"aqua:jqlang/jq\" = \"1\"\n": {once},
+		"[tools]\n\"github:own/tool\" = \"1\"\njq = \"1\"\n":                        {once, private},
+		"[settings]\nhttp_retries = 5\n[tools]\n\"ubi:own/tool[exe=x]\" = \"1\"\n":  {private},
+		"[tools]\n\"pipx:git+https://git.example/own/tool.git\" = \"1\"\n":          {once, private},
+		"[settings]\nhttp_retries = 0\n":                                            nil,
+		"":                                                                          {once},
+	} {
+		if got := RequestEnv(text); !slices.Equal(got, want) {
+			t.Errorf("%s gives %q, want %q", text, got, want)
+		}
+	}
+}

@@ -10,14 +10,11 @@ import (
 
 const ghTool = "github:own/tool"
 
-// once keeps mise from asking again, and waiting longer each time, where it is refused.
-const once = "[settings]\nhttp_retries = 0\n"
-
 // A set is installed from GitHub, and then on other computers: without asking its API anything, with the same bytes.
 func TestCase12RateLimits(t *testing.T) {
 	t.Parallel()
 	hub := newHub(t)
-	item := newItem(org, "gh", once+tools+"\""+ghTool+"\" = \"latest\"\n\"github:own/other\" = { version = \"1.0\", bin = \"other\" }\n", "")
+	item := newItem(org, "gh", tools+"\""+ghTool+"\" = \"latest\"\n\"github:own/other\" = { version = \"1.0\", bin = \"other\" }\n", "")
 	// known gives a job what the bundle of the set knows.
 	known := func(j Job, r Result) Job {
 		j.Versions, j.Sources = Versions(r.Items), SourcesOf(r.Items)
@@ -37,6 +34,9 @@ func TestCase12RateLimits(t *testing.T) {
 		if hub.requests() == 0 {
 			t.Error("the API was not asked, so this test shows nothing")
 		}
+		if told := hub.toldVersions(); len(told) > 0 {
+			t.Errorf("mise's host of versions learns which repositories an item names: %q", told)
+		}
 	})
 	t.Run("Limited", func(t *testing.T) {
 		reset := time.Now().Add(20 * time.Minute).Truncate(time.Second)
@@ -47,6 +47,9 @@ func TestCase12RateLimits(t *testing.T) {
 		has(t, r.Items[0].Error, "rate limited until "+reset.UTC().Format("15:04")+" UTC")
 		if r.Limited < 15*time.Minute || r.Limited > 20*time.Minute {
 			t.Errorf("it is limited for %s", r.Limited)
+		}
+		if log := b.log.String(); !strings.Contains(log, "attempt 1 failed") || strings.Contains(log, "attempt 2 failed") {
+			t.Errorf("mise asks again and again: %s", log)
 		}
 	})
 	t.Run("RepeatedWithoutTheAPI", func(t *testing.T) {
@@ -89,10 +92,10 @@ func testToken(t *testing.T, hub *hub) {
 	s := newShop(t)
 	b := hub.house.start(t, "case12-token", enplace.EgressOpen, 2048)
 	early := newItem(org, "a-early", "", spy)
-	gh := newItem(org, "gh", once+tools+"\""+ghTool+"\" = \"latest\"\n"+"\"github:other/host\" = { version = \"1.0\", api_url = \""+s.url+"\" }\n"+
+	gh := newItem(org, "gh", tools+"\""+ghTool+"\" = \"latest\"\n"+"\"github:other/host\" = { version = \"1.0\", api_url = \""+s.url+"\" }\n"+
 		"\"npm:semver\" = \"7\"\n[env]\nSOME = \"thing\"\n", "")
 	script := newItem(person, "script", "", spy+"tool\n")
-	own := newItem(person, "own", once+tools+"\"github:own/mine\" = \"latest\"\n", "")
+	own := newItem(person, "own", tools+"\"github:own/mine\" = \"latest\"\n", "")
 	j := b.job(early, gh, own, script)
 	j.Token = token
 	r := b.apply(j)

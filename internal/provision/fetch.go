@@ -43,8 +43,8 @@ func (p *pass) fetchFor(ctx context.Context, it *item) error {
 	if e, err := p.put(ctx, string(fetchPlace), files); err != nil || !e.ok() {
 		return err
 	}
-	env := append(sandbox.BaseEnv(), fetchPlace.Env(true)...)
-	_, err = p.run(ctx, sandbox.Command{Argv: mise.Install(false, names...), Env: append(env, mise.TokenVariable+"="+p.job.Token), Dir: fetchPlace.Pins()})
+	env := slices.Concat(sandbox.BaseEnv(), fetchPlace.Env(true), mise.RequestEnv(toml), []string{mise.TokenVariable + "=" + p.job.Token})
+	_, err = p.run(ctx, sandbox.Command{Argv: mise.Install(false, names...), Env: env, Dir: fetchPlace.Pins()})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type hub struct {
 	reset   time.Time         // while it lies ahead, whoever asks the API without a token is refused
 	asked   int               // requests to the API
 	tokens  map[string]string // what was sent as authorization, by path
+	told    []string          // what mise's host of versions was asked
 	changed bool              // archives are others than they were
 }
 
@@ -77,6 +78,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.tokens[r.Host+r.URL.Path] = token
 	}
 	if r.Host == versionsHost { // without an answer mise would wait, and ask again
+		h.told = append(h.told, r.URL.Path)
 		http.NotFound(w, r)
 		return
 	}
@@ -146,6 +148,12 @@ func (h *hub) sent() map[string]string {
 	sent := h.tokens
 	h.tokens = map[string]string{}
 	return sent
+}
+
+func (h *hub) toldVersions() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.told
 }
 
 func (h *hub) requests() int {

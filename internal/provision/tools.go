@@ -172,8 +172,10 @@ func (p *pass) mise(ctx context.Context, it *item, force bool, tools []*tool) (e
 			t.scripts = nil
 		}
 	}
+	text, _ := it.File(enplace.ItemMiseName)
+	env := p.env(it, slices.Concat(it.place.Env(true), mise.RequestEnv(text), sandbox.GitByHTTPS())...)
 	seen := newLifecycle(p.job.Log, tools)
-	e, err := p.runInto(ctx, sandbox.Command{Argv: mise.Install(force, names...), Env: p.env(it, append(it.place.Env(true), sandbox.GitByHTTPS()...)...), Dir: it.place.Pins()}, seen)
+	e, err := p.runInto(ctx, sandbox.Command{Argv: mise.Install(force, names...), Env: env, Dir: it.place.Pins()}, seen)
 	if err != nil {
 		return e, err
 	}
