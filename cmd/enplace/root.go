@@ -170,7 +170,7 @@ func (c *cli) exit(err error) int {
 		e = enplace.Errorf(enplace.KindInternal, "%v", err)
 	}
 	if c.json {
-		_ = json.NewEncoder(c.err).Encode(map[string]any{"kind": e.Kind, "detail": e.Message, "field": e.Field, "fixes": e.Fixes})
+		_ = json.NewEncoder(c.err).Encode(map[string]any{"kind": e.Kind, "detail": e.Message, "field": e.Field, "fixes": append([]string{}, e.Fixes...)})
 	} else {
 		message := e.Message
 		if e.Field != "" {

@@ -280,7 +280,8 @@ func (s *Service) makeRoom(ctx context.Context) error {
 // unknown answers for a computer that is not there.
 func unknown(err error, id string) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return enplace.NotFoundf("there is no computer %s yet; it is made by the first command of a conversation of %[1]s", enplace.Shown(id, 80))
+		return enplace.NotFoundf("there is no computer %s yet; it is made by the first command of a conversation of %[1]s", enplace.Shown(id, 80)).
+			WithFix("enplace computer list shows those that there are")
 	}
 	return err
 }
