@@ -56,9 +56,10 @@ func material(line []byte) bool {
 }
 
 // Lines gives a function that redacts the lines of one log, given in their order and without their newlines. Unlike Bytes it
-// remembers that a private key began some lines ago. The function serves one goroutine at a time.
+// remembers that a private key began some lines ago, and how much of a value stood at the end of the last one. The function serves one goroutine at a time.
 func (r *Redactor) Lines() func(line []byte) []byte {
-	inside := 0 // lines that may still be of a key
+	inside := 0           // lines that may still be of a key
+	open := &openPieces{} // of values that the last line broke
 	return func(line []byte) []byte {
 		if inside > 0 {
 			inside--
@@ -73,7 +74,7 @@ func (r *Redactor) Lines() func(line []byte) []byte {
 		if opens(line) {
 			inside = keyLines
 		}
-		return r.Bytes(line)
+		return r.bytes(line, open)
 	}
 }
 

@@ -14,9 +14,9 @@ const mark = "[redacted]"
 
 // Redactor finds secrets. It is safe for concurrent use.
 type Redactor struct {
-	starts [1 << 10]uint64 // a bit for every two bytes that a rule or a value begins with
-	rules  [256][]*rule    // by first byte
-	values [256][]string   // by first byte, longest first
+	starts [1 << 10]uint64  // a bit for every two bytes that a rule or a value begins with
+	rules  [256][]*rule     // by first byte
+	values [256][]*spelling // by first byte, longest first
 }
 
 // span is a stretch to hide.
@@ -36,11 +36,16 @@ func New(values ...string) *Redactor {
 		}
 	}
 	for _, v := range spellings(values) {
-		r.values[v[0]] = append(r.values[v[0]], v)
-		r.begin(v[0], v[1])
+		first := v.text[0]
+		r.values[first] = append(r.values[first], &v)
+		r.begin(first, v.text[1])
+		if v.breaks {
+			r.begin(first, '\n')
+			r.begin(first, '\r')
+		}
 	}
 	for _, vs := range r.values {
-		slices.SortFunc(vs, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+		slices.SortFunc(vs, func(a, b *spelling) int { return cmp.Compare(len(b.text), len(a.text)) })
 	}
 	return r
 }
@@ -58,9 +63,12 @@ func bothCases(c byte, fold bool) []byte {
 }
 
 // Bytes gives p with each secret replaced by "[redacted]". Where there is none it gives p itself, and allocates nothing.
-func (r *Redactor) Bytes(p []byte) []byte {
+func (r *Redactor) Bytes(p []byte) []byte { return r.bytes(p, nil) }
+
+// bytes is Bytes for a part of a text: with what was open before it, and then is at its end.
+func (r *Redactor) bytes(p []byte, open *openPieces) []byte {
 	var room [16]span
-	spans := r.find(p, room[:0])
+	spans := r.find(p, open.goOn(p, room[:0]), open)
 	if len(spans) == 0 {
 		return p
 	}
@@ -69,8 +77,9 @@ func (r *Redactor) Bytes(p []byte) []byte {
 
 // find appends the stretches of p to hide, ordered and apart from each other. Inside what a rule hides no other rule is
 // tried, lest a hostile line cost more than its length; a known value may begin there and reach beyond.
-func (r *Redactor) find(p []byte, spans []span) []span {
+func (r *Redactor) find(p []byte, spans []span, open *openPieces) []span {
 	quiet := 0
+	broken := followed{left: maxDeadEnds}
 	var pair uint16 // the byte before and this one
 	for next, c := range p {
 		pair = pair<<8 | uint16(c)
@@ -78,11 +87,8 @@ func (r *Redactor) find(p []byte, spans []span) []span {
 			continue
 		}
 		i := next - 1
-		for _, v := range r.values[p[i]] {
-			if len(v) <= len(p)-i && string(p[i:i+len(v)]) == v {
-				spans = append(spans, span{i, i + len(v)})
-				break
-			}
+		if len(r.values[p[i]]) > 0 {
+			spans = r.valueAt(p, i, spans, &broken, open)
 		}
 		if i < quiet {
 			continue
@@ -100,7 +106,22 @@ func (r *Redactor) find(p []byte, spans []span) []span {
 			break
 		}
 	}
+	open.endOf(p, r)
 	return merge(spans)
+}
+
+// valueAt appends the value that begins at i: the longest one there, or what there is of those that are broken.
+func (r *Redactor) valueAt(p []byte, i int, spans []span, broken *followed, open *openPieces) []span {
+	inside := i < broken.to
+	for _, v := range r.values[p[i]] {
+		if len(v.text) <= len(p)-i && string(p[i:i+len(v.text)]) == v.text {
+			return append(spans, span{i, i + len(v.text)})
+		}
+		if v.breaks && !inside {
+			spans = broken.add(open.follow(piece{v, 0}, p, i, spans))
+		}
+	}
+	return spans
 }
 
 func merge(spans []span) []span {

@@ -16,9 +16,15 @@ import (
 
 const shortest = 6 // bytes of a value that is hidden
 
+// spelling is a form that tools print a value in. One that breaks may have ends of lines in it, wherever they fall.
+type spelling struct {
+	text   string
+	breaks bool
+}
+
 // spellings gives the values in every form that tools print them in.
-func spellings(values []string) []string {
-	var all []string
+func spellings(values []string) []spelling {
+	var all, broken []string
 	for _, v := range values {
 		parts := []string{strings.TrimSpace(v)}
 		if strings.Contains(parts[0], "\n") {
@@ -30,14 +36,27 @@ func spellings(values []string) []string {
 				all = append(all, inURL(part)...)
 				all = append(all, inShell(part)...)
 				all = append(all, inJSON(part)...)
-				all = append(all, inBase64(part)...)
+				all = append(all, base64Lines(part)...)
 				all = append(all, inHTML(part)...)
-				all = append(all, hex.EncodeToString([]byte(part)), strings.ToUpper(hex.EncodeToString([]byte(part))))
+				broken = append(broken, inBase64(part)...)
+				broken = append(broken, hex.EncodeToString([]byte(part)), strings.ToUpper(hex.EncodeToString([]byte(part))))
 			}
 		}
 	}
-	slices.Sort(all)
-	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return len(s) < shortest })
+	forms := make(map[string]bool, len(all)+len(broken))
+	for _, s := range all {
+		forms[s] = false
+	}
+	for _, s := range broken {
+		forms[s] = len(s) > leastPiece
+	}
+	out := make([]spelling, 0, len(forms))
+	for text, breaks := range forms {
+		if len(text) >= shortest {
+			out = append(out, spelling{text, breaks})
+		}
+	}
+	return out
 }
 
 // What Python's quote, and JavaScript's encodeURIComponent and encodeURI, leave as it is beside letters and digits.
@@ -154,18 +173,24 @@ func inJSON(v string) []string {
 // lineLengths are those at which tools break base64: openssl's and that of all others.
 var lineLengths = []int{64, 76}
 
-// inBase64 gives the characters that a value alone decides, wherever it stands in what was encoded: behind a user name and a
-// colon, for one.
-func inBase64(v string) []string {
+// base64Lines gives the lines of a value that begins its text: each is known by itself, whatever came before it.
+func base64Lines(v string) []string {
 	var forms []string
 	whole := base64.RawStdEncoding.EncodeToString([]byte(v))[:len(v)*8/6]
 	for _, length := range lineLengths {
 		for line := range slices.Chunk([]byte(whole), length) {
-			if len(line) < len(whole) && len(line) >= 2*shortest { // a shorter one could be a word
+			if len(line) < len(whole) && len(line) >= leastPiece {
 				forms = append(forms, string(line))
 			}
 		}
 	}
+	return forms
+}
+
+// inBase64 gives the characters that a value alone decides, wherever it stands in what was encoded: behind a user name and a
+// colon, for one.
+func inBase64(v string) []string {
+	var forms []string
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			s := enc.EncodeToString(append(make([]byte, before), v...))
