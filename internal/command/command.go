@@ -69,7 +69,29 @@ type Options struct {
 	Whole string // how to come by all of an output that went over the limit, behind "lost its middle here"
 }
 
-// Run runs a command. An error of the box is given as it is; where the context's end was the reason, the cause of that is.
+// The statuses with which shells answer for a program that did not run.
+const (
+	cannotRun = 126
+	noProgram = 127
+)
+
+// NotRun gives the status of a command whose program is not there or cannot be run, as a shell would, and why in one line; 0 for any
+// other error.
+func NotRun(err error) (status int, why string) {
+	var e *enplace.Error
+	if !errors.As(err, &e) || e.Field != "command" || e.Kind != enplace.KindInvalid && e.Kind != enplace.KindTooLarge {
+		return 0, ""
+	}
+	if errors.Is(err, sandbox.ErrNoProgram) {
+		return noProgram, enplace.Shown(e.Message, maxWhy)
+	}
+	return cannotRun, enplace.Shown(e.Message, maxWhy)
+}
+
+const maxWhy = 1000 // it names the PATH
+
+// Run runs a command. One whose program is not there or cannot be run has ended as a shell would have it: with the status 127 or 126,
+// and a line on its standard error. An error of the box is given as it is; where the context's end was the reason, the cause of that is.
 func Run(ctx context.Context, box Box, cmd sandbox.Command, o Options) (enplace.ExecResult, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -78,6 +100,10 @@ func Run(ctx context.Context, box Box, cmd sandbox.Command, o Options) (enplace.
 	cmd.Stderr = &stream{out: out, name: "stderr", copy: o.Stderr}
 	start := time.Now()
 	exit, err := box.Exec(ctx, cmd)
+	if status, why := NotRun(err); status != 0 {
+		fmt.Fprintf(cmd.Stderr, "enplace: %s\n", why) // an error of it ends the context
+		exit, err = sandbox.Exit{Code: status}, nil
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, sandbox.ErrStopped) {
 		return enplace.ExecResult{}, cause
 	}

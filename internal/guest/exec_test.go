@@ -103,6 +103,9 @@ func TestWhatCannotBeStarted(t *testing.T) {
 			if !errors.As(err, &e) || e.Kind != enplace.KindInvalid || e.Field != c.field || !strings.Contains(e.Message, c.says) {
 				t.Errorf("%s: %v", c.name, err)
 			}
+			if missing := slices.Contains([]string{"missing program", "missing path", "no PATH", "relative PATH"}, c.name); errors.Is(err, ErrNoProgram) != missing {
+				t.Errorf("%s: its program is missing: %t", c.name, !missing)
+			}
 		}
 	}
 	if _, err := b.Exec(deadline(t), Command{Argv: []string{"./here"}, Dir: "/task"}); err != nil {

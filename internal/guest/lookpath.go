@@ -13,6 +13,9 @@ import (
 	"enplace"
 )
 
+// ErrNoProgram is the cause where a command could not be started because its program is not there, and not because it cannot be run.
+var ErrNoProgram = errors.New("no such program")
+
 // resolve finds the program of a command as its own environment and folder say, not as the guest's do.
 func resolve(r execRequest) (string, error) {
 	switch info, err := os.Stat(r.Dir); {
@@ -28,7 +31,11 @@ func resolve(r execRequest) (string, error) {
 			p = path.Join(r.Dir, p)
 		}
 		if err := executable(p); err != nil {
-			return "", enplace.Invalidf("cannot run %s: %s", name, reason(err)).WithField("command")
+			denied := enplace.Invalidf("cannot run %s: %s", name, reason(err)).WithField("command")
+			if errors.Is(err, fs.ErrNotExist) {
+				denied.Err = ErrNoProgram
+			}
+			return "", denied
 		}
 		return p, nil
 	}
@@ -58,9 +65,9 @@ func resolve(r execRequest) (string, error) {
 		return "", denied
 	}
 	if search == "" {
-		return "", enplace.Invalidf("cannot find the program %s: the command has no PATH; give one, or the program's whole path", name).WithField("command")
+		return "", enplace.Invalidf("cannot find the program %s: the command has no PATH; give one, or the program's whole path", name).WithField("command").WithCause(ErrNoProgram)
 	}
-	return "", enplace.Invalidf("there is no program %s on the PATH %s", name, search).WithField("command")
+	return "", enplace.Invalidf("there is no program %s on the PATH %s", name, search).WithField("command").WithCause(ErrNoProgram)
 }
 
 // executable says why a path cannot be run. Root may run what anybody may.

@@ -164,6 +164,8 @@ type wireError struct {
 	Message string       `json:"message"`
 	Field   string       `json:"field,omitempty"`
 	Fixes   []string     `json:"fixes,omitempty"`
+
+	NoProgram bool `json:"no_program,omitempty"` // ErrNoProgram is its cause
 }
 
 func toWire(err error) *wireError {
@@ -178,7 +180,7 @@ func toWire(err error) *wireError {
 	}
 	var e *enplace.Error
 	if errors.As(err, &e) {
-		return &wireError{Kind: e.Kind, Message: e.Message, Field: e.Field, Fixes: e.Fixes}
+		return &wireError{Kind: e.Kind, Message: e.Message, Field: e.Field, Fixes: e.Fixes, NoProgram: errors.Is(err, ErrNoProgram)}
 	}
 	return &wireError{Message: err.Error()}
 }
@@ -190,7 +192,11 @@ func (w *wireError) err() error {
 	if w.Kind == "" {
 		return fmt.Errorf("the guest: %s", w.Message)
 	}
-	return &enplace.Error{Kind: w.Kind, Message: w.Message, Field: w.Field, Fixes: w.Fixes}
+	e := &enplace.Error{Kind: w.Kind, Message: w.Message, Field: w.Field, Fixes: w.Fixes}
+	if w.NoProgram {
+		e.Err = ErrNoProgram
+	}
+	return e
 }
 
 // sendEnded answers a call. A host that is gone hears nothing.

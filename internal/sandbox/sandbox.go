@@ -19,6 +19,8 @@ var (
 	ErrNotFound = errors.New("no such sandbox")
 	ErrStopped  = errors.New("the sandbox has stopped")
 	ErrNotKept  = errors.New("the working directory could not be kept whole") // from Stop; what can be read of it is there
+
+	ErrNoProgram = guest.ErrNoProgram // from Exec, as the cause of an *enplace.Error: what was to be run is not there
 )
 
 // Command, Exit and Setup are the guest's.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"enplace"
+	"enplace/internal/command"
 	"enplace/internal/durable"
 	"enplace/internal/image"
 	"enplace/internal/sandbox"
@@ -261,9 +262,8 @@ func (s *Service) command(ctx context.Context, rec *store.TaskRecord, box sandbo
 	}
 	if err != nil && !errors.Is(err, sandbox.ErrStopped) {
 		end = s.notStarted(ctx, err, log)
-		if enplace.KindOf(err) == enplace.KindInvalid { // there is no such program, or it cannot be run
-			notFound := 127 // as a shell says it
-			end.code = &notFound
+		if status, _ := command.NotRun(err); status != 0 {
+			end.code = &status
 		}
 		return end
 	}

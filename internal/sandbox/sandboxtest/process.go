@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -44,6 +45,9 @@ func testExecFails(t *testing.T, h Harness) {
 		c.Env = sandbox.BaseEnv()
 		_, err := b.Exec(t.Context(), c)
 		wantKind(t, err, enplace.KindInvalid)
+		if missing := c.Argv[0] != "/bin/true"; errors.Is(err, sandbox.ErrNoProgram) != missing {
+			t.Errorf("%v in %s: %v", c.Argv, c.Dir, err)
+		}
 	}
 	want(t, b, "echo still here", "still here")
 }
