@@ -54,7 +54,7 @@ func (s *Service) Exec(ctx context.Context, c enplace.Caller, conversation strin
 	if ctx.Err() != nil { // nobody would read what is reported
 		return enplace.ConversationResult{}, context.Cause(ctx)
 	}
-	failed, err := u.m.report(ctx, u.set.Hash)
+	failed, err := u.report(ctx)
 	if err != nil {
 		return enplace.ConversationResult{}, err
 	}
@@ -139,6 +139,9 @@ func (u *use) ready(ctx context.Context) (err error) {
 		return nil
 	}
 	ended, err := u.m.await(ctx, u.set.Hash, j, u.deadline/time.Duration(share), u.tell)
+	if err == nil {
+		err = j.tookComputer()
+	}
 	if err != nil {
 		return err
 	}
@@ -178,31 +181,35 @@ func (u *use) exec(ctx context.Context, in enplace.ConversationExec, each func(e
 	if each != nil {
 		o.Each = func(stream, data string) error { return each(enplace.ConversationEvent{Stream: stream, Data: data}) }
 	}
+	if stopped(u.box) {
+		return enplace.ExecResult{}, errHalted
+	}
 	began := u.m.s.cfg.Now().UTC()
 	res, err := command.Run(ctx, u.box, cmd, o)
 	if err != nil {
 		return res, u.stopped(ctx, err)
 	}
 	if res.ExitCode != 0 {
-		res.Notice = u.m.reasons(ctx, u.box, res.Notice)
+		res.Notice = u.reasons(ctx, res.Notice)
 	}
 	u.m.note(enplace.LastCommand{At: began, Conversation: u.conv.ID, Program: enplace.Shown(in.Command[0], 200), ExitCode: res.ExitCode, DurationMS: res.DurationMS})
 	return res, nil
 }
 
 // reasons adds to the notice of a command that failed what the sandbox saw since the last one that did, and the program may not
-// have said: that it was killed for its memory, and which hosts its policy refused.
-func (m *machine) reasons(ctx context.Context, box sandbox.Sandbox, notice string) string {
-	now, err := box.Stats(ctx)
+// have said: that it was killed for its memory, and which hosts were refused, by whose policy.
+func (u *use) reasons(ctx context.Context, notice string) string {
+	m := u.m
+	now, err := u.box.Stats(ctx)
 	if err != nil {
 		return notice // it has stopped, and the next command says so
 	}
 	m.mu.Lock()
 	before := m.seen
-	if before.box != box {
+	if before.box != u.box {
 		before = seen{}
 	}
-	m.seen = seen{box: box, kills: now.OOMKills, refused: now.Refused}
+	m.seen = seen{box: u.box, kills: now.OOMKills, refused: now.Refused}
 	m.mu.Unlock()
 	var told []string
 	if notice != "" {
@@ -213,10 +220,45 @@ func (m *machine) reasons(ctx context.Context, box sandbox.Sandbox, notice strin
 	}
 	fresh := slices.DeleteFunc(slices.Clone(now.Refused), func(host string) bool { return slices.Contains(before.refused, host) })
 	if len(fresh) > 0 {
-		told = append(told, fmt.Sprintf("the egress policy refused: %s; whoever looks after the toolchain can allow them", enplace.Shown(strings.Join(fresh, ", "), 500)))
+		told = append(told, u.refusals(ctx, fresh)...)
 	}
 	return strings.Join(told, "; ")
 }
+
+// refusals says of each host that was refused which scopes' policies do not let it through, the hosts of the same scopes together.
+func (u *use) refusals(ctx context.Context, hosts []string) (told []string) {
+	policies, err := u.m.s.cfg.Toolchain.Policies(ctx, u.set.Chain)
+	if err != nil {
+		u.m.s.cfg.Logger.Error("finding whose egress policy refused", "computer", u.m.id, "err", err)
+		return []string{"the egress policy refused: " + shownHosts(hosts)}
+	}
+	var order []string
+	by := map[string][]string{}
+	for _, host := range hosts {
+		var scopes []string
+		for _, p := range policies {
+			if !p.Egress.Allows(host) {
+				scopes = append(scopes, string(p.Scope))
+			}
+		}
+		who := strings.Join(scopes, " and of ")
+		if by[who] == nil {
+			order = append(order, who)
+		}
+		by[who] = append(by[who], host)
+	}
+	for _, who := range order {
+		if who == "" {
+			told = append(told, fmt.Sprintf("refused, though no policy of this conversation's scopes does so: %s; a private address is refused until the operator lists it, "+
+				"and a stricter policy of another conversation holds while both use the computer", shownHosts(by[who])))
+			continue
+		}
+		told = append(told, fmt.Sprintf("the egress policy of %s refused: %s; whoever looks after the toolchain can allow them", who, shownHosts(by[who])))
+	}
+	return told
+}
+
+func shownHosts(hosts []string) string { return enplace.Shown(strings.Join(hosts, ", "), 500) }
 
 // stopped is the error of a use whose computer ended under it. It comes when that is over, so that the next command starts the
 // computer and does not find it ending. One that has used up what it may have says what ends that.

@@ -18,6 +18,7 @@ func TestCommands(t *testing.T) {
 	for name, test := range map[string]func(*house){
 		"FirstInstallsAndLaterOnesAreWarm": testFirst, "FailedItems": testFailed, "Triggers": testTriggers, "HangingScript": testHanging,
 		"SetWithoutItems": testEmptied, "LoginShell": testLoginShell, "RefusedHosts": testRefusedHosts, "InstalledInside": testInstalledInside, "LongOutput": testLongOutput,
+		"MissingProgram": testMissingProgram,
 	} {
 		t.Run(name, func(t *testing.T) { h.part(t, test) })
 	}
@@ -191,11 +192,55 @@ func testLoginShell(h *house) {
 	h.exec(with, `bash -lc 'echo ${PATH%%:*}'; sh -lc 'echo ${PATH%%:*}'`).want("/opt/mise/shims\n/opt/mise/shims")
 }
 
+// A program that is not there was a wrong request: harnesses could not tell it from their own mistakes, and the failed item that would
+// have brought it was not told.
+func testMissingProgram(h *house) {
+	with := h.Direct("mia")
+	h.Attach("person:mia", "own", toolchaintest.Item("nodee", "exit 1\n", ""))
+	missing := h.execAs(operator, with, enplace.ConversationExec{ExecRequest: enplace.ExecRequest{Command: []string{"nodee"}}}).notices(enplace.NoticeFailed)
+	if missing.ExitCode != 127 || missing.Stdout != "" || !strings.HasPrefix(missing.Stderr, "enplace: there is no program nodee on the PATH ") || strings.Count(missing.Stderr, "\n") != 1 {
+		h.Errorf("a program that is not there: %+v", missing)
+	}
+	for program, says := range map[string]string{"/etc/passwd": "permission denied", "/root": "is a directory", "./broken": "neither a program of this machine"} {
+		h.exec(with, "echo x >/root/broken; chmod +x /root/broken").want("")
+		if r := h.execAs(operator, with, enplace.ConversationExec{ExecRequest: enplace.ExecRequest{Command: []string{program}}}); r.ExitCode != 126 || !strings.Contains(r.Stderr, says) {
+			h.Errorf("%s: %+v", program, r)
+		}
+	}
+	_, err := h.computers.Exec(h.Context(), operator, with, enplace.ConversationExec{ExecRequest: enplace.ExecRequest{Command: []string{"true"}, Cwd: "/nothing"}}, nil)
+	if enplace.KindOf(err) != enplace.KindInvalid {
+		h.Errorf("a folder that is not there: %v", err)
+	}
+	c, err := h.computers.Get(h.Context(), operator, "person:mia")
+	check(h.T, err)
+	if first := c.Commands[len(c.Commands)-1]; first.Program != "nodee" || first.ExitCode != 127 {
+		h.Errorf("the first command: %+v", first)
+	}
+}
+
 // What a program says of a refused host is rarely that it was refused: the notice of a command that failed is.
+// It says whose policy that was, where several scopes have one.
 func testRefusedHosts(h *house) {
+	_, err := h.Toolchain.PutTeam(h.Context(), operator, "rays", enplace.PutTeam{People: []string{"ray"}})
+	check(h.T, err)
 	with := h.Direct("ray")
 	check(h.T, h.Toolchain.PutEgress(h.Context(), operator, "person:ray", &enplace.Egress{Policy: enplace.EgressNone}))
-	if o := h.exec(with, "curl -fsS http://refused.example/").notices(enplace.NoticeCommand); len(o.Notices) != 1 || !strings.Contains(o.Notices[0].Message, "refused: refused.example") {
+	if o := h.exec(with, "curl -fsS http://refused.example/").notices(enplace.NoticeCommand); len(o.Notices) != 1 || !strings.Contains(o.Notices[0].Message, "the egress policy of person:ray refused: refused.example") {
+		h.Errorf("%+v", o.Notices)
+	}
+	for scope, host := range map[enplace.Scope]string{"team:rays": "one.example", "person:ray": "two.example"} {
+		check(h.T, h.Toolchain.PutEgress(h.Context(), operator, scope, &enplace.Egress{Policy: enplace.EgressAllowlist, Hosts: []string{host}}))
+	}
+	o := h.exec(with, "curl -fsS http://one.example/; curl -fsS http://two.example/; curl -fsS http://three.example").notices(enplace.NoticeCommand)
+	for _, says := range []string{"of person:ray refused: one.example;", "of team:rays refused: two.example;", "of team:rays and of person:ray refused: three.example;"} {
+		if !strings.Contains(o.Notices[0].Message, says) {
+			h.Errorf("%s, and not %q", o.Notices[0].Message, says)
+		}
+	}
+	for _, scope := range []enplace.Scope{"team:rays", "person:ray"} {
+		check(h.T, h.Toolchain.PutEgress(h.Context(), operator, scope, nil))
+	}
+	if o := h.exec(with, "curl -fsS http://10.255.255.1/").notices(enplace.NoticeCommand); !strings.Contains(o.Notices[0].Message, "no policy of this conversation's scopes does so: 10.255.255.1;") {
 		h.Errorf("%+v", o.Notices)
 	}
 	h.exec(with, "exit 3").notices()

@@ -43,6 +43,28 @@ func TestNextTryIsTold(t *testing.T) {
 	}
 }
 
+// The notice named a time alone, though a person's next command has what failed tried again sooner.
+func TestNoticeSaysWhoseCommandComesSooner(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Attach("organisation", "org", toolchaintest.Item("bad", "exit 1\n", ""))
+	for _, c := range []struct {
+		with   string
+		run    func(conversation, script string) outcome
+		sooner bool
+	}{
+		{h.Direct("ann"), h.live, true},
+		{h.Direct("bob"), h.exec, false},
+		{h.Room("inside", "", true), h.live, true},
+		{h.Room("outside", "", false), h.live, false},
+	} {
+		told := c.run(c.with, "true").notices(enplace.NoticeFailed).Notices[0].Message
+		if strings.HasSuffix(told, " UTC, or soon after your next command") != c.sooner || !c.sooner && !strings.HasSuffix(told, " UTC") {
+			t.Errorf("%s: %s", c.with, told)
+		}
+	}
+}
+
 // A set that failed before the computer was started for another one was tried again by no clock, though its conversation used it;
 // and one that had no place any more was said to be tried for ever.
 func TestNextTryOfSetsThatDidNotStartTheComputer(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 // report gives the notice of failed items that no command has reported yet; of two commands that end together one does. That it
 // was given is written into the record behind the answer: a server that is killed in between has it told again by the next
 // command, and never lost. The end of an error is shown as it was redacted when it was recorded.
-func (m *machine) report(ctx context.Context, hash string) ([]enplace.Notice, error) {
+func (u *use) report(ctx context.Context) ([]enplace.Notice, error) {
+	m, hash := u.m, u.set.Hash
 	rec, err := m.record(ctx)
 	if err != nil {
 		return nil, err
@@ -30,19 +31,23 @@ func (m *machine) report(ctx context.Context, hash string) ([]enplace.Notice, er
 	}
 	n := enplace.Notice{Kind: enplace.NoticeFailed, RetryAt: at}
 	n.Items, n.More = noticed(fresh)
-	n.Message = fmt.Sprintf("these items of the toolchain could not be installed, so their tools are missing: %s. They are %s", names(n), m.s.again(at))
+	n.Message = fmt.Sprintf("these items of the toolchain could not be installed, so their tools are missing: %s. They are %s", names(n), u.again(ctx, find(rec, hash), at))
 	return []enplace.Notice{n}, nil
 }
 
 // again says in words when what failed is tried again.
-func (s *Service) again(at *time.Time) string {
+func (u *use) again(ctx context.Context, state enplace.ComputerSet, at *time.Time) string {
 	switch {
 	case at == nil:
 		return "tried again by themselves"
-	case s.cfg.Now().Before(*at):
-		return "tried again by themselves at " + at.Format(time.TimeOnly) + " UTC"
+	case !u.m.s.cfg.Now().Before(*at):
+		return "being tried again now"
 	}
-	return "being tried again now"
+	text := "tried again by themselves at " + at.Format(time.TimeOnly) + " UTC"
+	if internal, err := u.m.s.cfg.Toolchain.Internal(ctx, u.conv); u.live && err == nil && internal && u.m.s.nextLive(state).Before(*at) {
+		text += ", or soon after your next command"
+	}
+	return text
 }
 
 // unreported gives the failed items of a set that were not reported since they were installed last: one that fails again is not

@@ -206,9 +206,28 @@ func (m *machine) shut(ctx context.Context) error {
 }
 
 var (
-	errReset  = enplace.Conflictf("the computer was reset meanwhile").WithFix("run the command again: it makes another")
-	errHalted = enplace.Conflictf("the computer was stopped meanwhile").WithFix("run the command again: it starts the computer")
+	errReset  = enplace.Conflictf("the computer was reset before the command began, so nothing of it ran").WithFix("run the command again: it makes another computer")
+	errHalted = enplace.Conflictf("the computer was stopped before the command began, so nothing of it ran").WithFix("run the command again: it starts the computer")
 )
+
+// tookComputer says why a command that waited for this job must not begin: its computer is being taken away, or is gone already. Nil where the
+// job is under way, and for whatever else ended it. Nothing of that command has run, so that it can safely be run again.
+func (j *job) tookComputer() error {
+	select {
+	case <-j.done:
+	default:
+		return nil
+	}
+	for _, known := range []error{errReset, errHalted} {
+		if errors.Is(j.err, known) {
+			return known
+		}
+	}
+	if errors.Is(j.err, sandbox.ErrStopped) {
+		return errHalted
+	}
+	return nil
+}
 
 // quiet ends every installation, and lets none begin until release is called: after a reset, one that went on would write of the
 // old computer into the record of the next.

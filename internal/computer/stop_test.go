@@ -16,6 +16,7 @@ func TestStop(t *testing.T) {
 	h := newHouse(t, func(c *computer.Config) { c.Limits = enplace.Limits{Processes: 64} })
 	for name, test := range map[string]func(*house){
 		"ProcessesUsedUp": testStopFull, "RunningCommand": testStopRunning, "DuringInstallation": testStopInstalling, "WhoMay": testStopWho,
+		"WaitingCommand": testStopWaiting,
 	} {
 		t.Run(name, func(t *testing.T) { h.part(t, test) })
 	}
@@ -98,6 +99,35 @@ func testStopInstalling(h *house) {
 		h.Errorf("the item is %s", got)
 	}
 	h.exec(with, "cat /root/done").want("again").notices()
+}
+
+// A command that waited for its set was told that it may have run, and could not be run again safely.
+func testStopWaiting(h *house) {
+	with := h.Direct("fay")
+	h.Attach("person:fay", "own", toolchaintest.Item("own", "touch /root/begun; sync; sleep infinity\n", ""))
+	for name, end := range map[string]func() error{
+		"stopped": func() error { _, err := h.computers.Stop(h.Context(), operator, "person:fay"); return err },
+		"reset":   func() error { return h.computers.Reset(h.Context(), operator, "person:fay") },
+	} {
+		waits, answer := make(chan struct{}), make(chan error)
+		go func() {
+			_, err := h.computers.Exec(h.Context(), operator, with, enplace.ConversationExec{ExecRequest: shell("touch /root/ran", 0)},
+				func(e enplace.ConversationEvent) error {
+					if strings.Contains(e.Progress, "installing") {
+						close(waits)
+					}
+					return nil
+				})
+			answer <- err
+		}()
+		<-waits
+		check(h.T, end())
+		err := <-answer
+		var e *enplace.Error
+		if !errors.As(err, &e) || e.Kind != enplace.KindConflict || !strings.Contains(e.Message, name+" before the command began, so nothing of it ran") || len(e.Fixes) == 0 {
+			h.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 func testStopWho(h *house) {
