@@ -88,7 +88,22 @@ const conversationPrefix = "conversation:"
 // Unknown is the answer for a thing that is not there, or that the caller may not know of: the same, to the letter.
 func Unknown(t Thing) error {
 	return enplace.NotFoundf("there is no %s %s, or this key may not know of it", t.What, enplace.Shown(t.ID, 200)).
-		WithFix("list what this key can see, or ask the operator for a key that may")
+		WithFix("%sask the operator for a key that may", whereListed(t.What))
+}
+
+// whereListed is how what a key can see of a noun is listed, with an "or" behind; "" for what no command lists.
+func whereListed(what string) string {
+	command := map[string]string{
+		"environment": "enplace env list", "item": "enplace item list --scope SCOPE", "set": "enplace set show CONVERSATION", "scope": "enplace person list",
+	}[what]
+	switch what {
+	case "harness", "task", "key", "plugin", "team", "person", "room", "conversation", "computer":
+		command = "enplace " + what + " list"
+	}
+	if command == "" {
+		return ""
+	}
+	return command + " shows what this key can see; or "
 }
 
 func forbidden(c enplace.Caller, t Thing) error {

@@ -1,6 +1,8 @@
 package access_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"enplace"
@@ -87,5 +89,19 @@ func TestUnknownIsTheSameToTheLetter(t *testing.T) {
 	absent := access.Unknown(access.Thing{What: "task", ID: task1})
 	if hidden.Error() != absent.Error() {
 		t.Errorf("hidden: %v\nabsent: %v", hidden, absent)
+	}
+}
+
+// The answer about a thing that is not there said to list what there is, and not how.
+func TestUnknownNamesTheCommandThatLists(t *testing.T) {
+	t.Parallel()
+	for what, command := range map[string]string{
+		"environment": "enplace env list", "harness": "enplace harness list", "task": "enplace task list", "plugin": "enplace plugin list", "item": "enplace item list --scope SCOPE",
+		"team": "enplace team list", "person": "enplace person list", "conversation": "enplace conversation list", "set": "enplace set show CONVERSATION",
+	} {
+		var e *enplace.Error
+		if err := access.Unknown(access.Thing{What: what, ID: "x"}); !errors.As(err, &e) || len(e.Fixes) != 1 || !strings.HasPrefix(e.Fixes[0], command+" shows what this key can see; or ask") {
+			t.Errorf("%s: %+v", what, e)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package toolchain
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -99,7 +100,7 @@ func (s *Service) Item(ctx context.Context, c enplace.Caller, raw enplace.Scope,
 		return enplace.Item{}, err
 	}
 	item, err := s.cfg.Store.Item(ctx, scope, key)
-	return item, missing(err, "item", string(scope)+" "+key)
+	return item, s.missingItem(ctx, err, scope, key)
 }
 
 // UpdateItem changes how an item is offered by its own scope.
@@ -131,10 +132,29 @@ func (s *Service) UpdateItem(ctx context.Context, c enplace.Caller, raw enplace.
 		return nil
 	})
 	if err != nil {
-		return enplace.Item{}, missing(err, "item", string(scope)+" "+key)
+		return enplace.Item{}, s.missingItem(ctx, err, scope, key)
 	}
 	s.cfg.Audit.Record(ctx, c, "item.update", string(scope)+" "+key, map[string]any{"mode": item.Mode, "enabled": item.Enabled, "locked": item.Locked})
 	return item, nil
+}
+
+// missingItem answers for an item that its scope does not declare. Where the scope inherits one of that key, it says whose that is: who
+// may see a scope may see all that it reads.
+func (s *Service) missingItem(ctx context.Context, err error, scope enplace.Scope, key string) error {
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if chain, failed := s.reads(ctx, scope); failed == nil {
+		declared, failed := s.cfg.Store.Declared(ctx, chain)
+		for _, item := range declared.Items {
+			if failed == nil && item.Key == key && item.Scope != scope {
+				return enplace.NotFoundf("%s does not declare the item %s: %s does, and %[1]s inherits it", scope, key, item.Scope).
+					WithFix("enplace item off %s %s keeps it out of the sets of %[1]s; enplace item add and item inherit take that back", scope, key).
+					WithFix("enplace item show %s %s shows it; enplace item set %[1]s %[2]s changes it for all who inherit it", item.Scope, key)
+			}
+		}
+	}
+	return missing(err, "item", string(scope)+" "+key)
 }
 
 // PutChoice sets what a scope wants of an item that it reads.

@@ -1,6 +1,8 @@
 package toolchain_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -267,6 +269,17 @@ func testChoices(h house) {
 		}
 	}
 	want(with, "organisation/c-a team:c-web/c-c")
+	// An item that is inherited was said not to be there.
+	off := false
+	_, err = s.UpdateItem(ctx, operator, "team:c-web", "c-a", enplace.UpdateItem{Enabled: &off})
+	var inherited *enplace.Error
+	if !errors.As(err, &inherited) || inherited.Kind != enplace.KindNotFound || !strings.Contains(inherited.Message, "organisation does, and team:c-web inherits it") ||
+		!strings.HasPrefix(inherited.Fixes[0], "enplace item off team:c-web c-a ") || !strings.Contains(inherited.Fixes[1], "enplace item set organisation c-a ") {
+		h.t.Errorf("disabling what is inherited: %+v", inherited)
+	}
+	if _, err = s.UpdateItem(ctx, operator, "organisation", "c-c", enplace.UpdateItem{Enabled: &off}); !strings.Contains(fmt.Sprint(err), "there is no item") {
+		h.t.Errorf("what a nearer scope declares: %v", err)
+	}
 	choose("person:c-ann", "c-b", enplace.ChoiceAdded)
 	choose("team:c-web", "c-a", enplace.ChoiceOff)
 	want(with, "organisation/c-b team:c-web/c-c")
