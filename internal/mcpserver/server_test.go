@@ -163,6 +163,34 @@ func work(t *testing.T, s *mcp.ClientSession, dir string) {
 	}
 }
 
+// A field that there is not was answered with the rule of the schema that it broke.
+func TestWrongFieldsAreNamed(t *testing.T) {
+	t.Parallel()
+	srv, key := place(t)
+	s := session(t, &mcp.StreamableClientTransport{Endpoint: srv.URL + "/mcp", HTTPClient: &http.Client{Transport: bearer(key)}, DisableStandaloneSSE: true})
+	for _, c := range []struct {
+		tool string
+		in   map[string]any
+		says []string
+	}{
+		{"run_command", map[string]any{"cmd": "true"}, []string{"command is missing; there is no field \"cmd\"", "- command (required): the command line", "- timeout: seconds"}},
+		{"run_command", map[string]any{}, []string{"command is missing; the fields are"}},
+		{"read_file", map[string]any{"path": "/etc/passwd", "lines": 3}, []string{"there is no field \"lines\"", "- offset"}},
+		{"write_file", map[string]any{"path": "/x", "text": "x"}, []string{"content is missing", "- encoding"}},
+		{"toolchain", map[string]any{"all": true}, []string{"takes no fields"}},
+	} {
+		_, failed := call[map[string]any](t, s, c.tool, c.in)
+		for _, part := range c.says {
+			if !strings.Contains(failed, part) || strings.Contains(failed, "validating") {
+				t.Errorf("%s of %v says %q, and not %q", c.tool, c.in, failed, part)
+			}
+		}
+	}
+	if _, failed := call[ran](t, s, "run_command", map[string]any{"command": 3}); failed == "" {
+		t.Error("a command that is a number ran")
+	}
+}
+
 // withAFailure gives a session on a computer whose set has an item that cannot be installed.
 func withAFailure(t *testing.T) *mcp.ClientSession {
 	t.Helper()

@@ -122,25 +122,27 @@ type tools struct{ at place }
 func (t tools) add(s *mcp.Server) {
 	yes, no := true, false
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
-	mcp.AddTool(s, &mcp.Tool{
+	known := toolFields{}
+	s.AddReceivingMiddleware(known.check)
+	addTool(s, known, &mcp.Tool{
 		Name: "run_command", Description: "Run a command line in " + t.at.name() + " and wait for its end.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes},
-	}, handle(t.run))
-	mcp.AddTool(s, &mcp.Tool{Name: "read_file", Description: "Read a file, or a part of a large one.", Annotations: reads}, handle(t.read))
-	mcp.AddTool(s, &mcp.Tool{
+	}, t.run)
+	addTool(s, known, &mcp.Tool{Name: "read_file", Description: "Read a file, or a part of a large one.", Annotations: reads}, t.read)
+	addTool(s, known, &mcp.Tool{
 		Name: "write_file", Description: "Write a file whole, in one step: readers see the old content or the new.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no},
-	}, handle(t.write))
-	mcp.AddTool(s, &mcp.Tool{Name: "list_files", Description: "List what a folder holds.", Annotations: reads}, handle(t.list))
-	mcp.AddTool(s, &mcp.Tool{
+	}, t.write)
+	addTool(s, known, &mcp.Tool{Name: "list_files", Description: "List what a folder holds.", Annotations: reads}, t.list)
+	addTool(s, known, &mcp.Tool{
 		Name: "toolchain", Annotations: reads,
 		Description: "Show which tools are installed, and which could not be and why.",
-	}, handle(func(ctx context.Context, _ struct{}) (Toolchain, error) { return t.at.toolchain(ctx) }))
-	mcp.AddTool(s, &mcp.Tool{Name: "instructions", Description: "Say what is where, where to write, and which tools are there.", Annotations: reads},
-		handle(func(ctx context.Context, _ struct{}) (map[string]string, error) {
+	}, func(ctx context.Context, _ struct{}) (Toolchain, error) { return t.at.toolchain(ctx) })
+	addTool(s, known, &mcp.Tool{Name: "instructions", Description: "Say what is where, where to write, and which tools are there.", Annotations: reads},
+		func(ctx context.Context, _ struct{}) (map[string]string, error) {
 			text, err := t.at.instructions(ctx)
 			return map[string]string{"instructions": text}, err
-		}))
+		})
 }
 
 // handle has the errors of a tool read as an agent should read them.
