@@ -118,7 +118,7 @@ func (p *Proxy) dial(ctx context.Context, t target) (net.Conn, error) {
 			return nil
 		},
 	}
-	conn, err := d.DialContext(ctx, "tcp", t.dialed())
+	conn, err := t.dialOn(ctx, d)
 	if err == nil {
 		return conn, nil
 	}

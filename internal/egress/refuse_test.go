@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"enplace"
@@ -119,6 +123,67 @@ func TestNamesAreNotSearched(t *testing.T) {
 		if name != "metadata." {
 			t.Errorf("asked for %s", name)
 		}
+	}
+}
+
+// Names of one label that this host's /etc/hosts has were not found there. Search domains stay out, and the address rules and the
+// policy hold.
+func TestOneLabelOfHostsFile(t *testing.T) {
+	if os.Getenv("ENPLACE_TEST_HOSTS") == "" {
+		inOwnHostsFile(t)
+		return
+	}
+	s := serve(t, hello)
+	port := s.Listener.Addr().(*net.TCPAddr).Port
+	dns := newNameServer(t)
+	at := func(name string) string { return fmt.Sprintf("http://%s:%d/", name, port) }
+	listed := egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Resolver: dns.resolver()}
+	f := newGate(t, listed, open)
+	for _, name := range []string{"mirror", "MIRROR", "alias", "mirror."} {
+		if status, body := f.get(at(name)); status != 200 {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if asked := dns.asked(); len(asked) > 0 {
+		t.Errorf("a name of /etc/hosts was asked for: %v", asked)
+	}
+	if status, body := f.get(at("elsewhere")); status != 502 {
+		t.Errorf("a name that only a search domain has: %d %s", status, body)
+	}
+	for _, name := range dns.asked() {
+		if name != "elsewhere." {
+			t.Errorf("asked for %s", name)
+		}
+	}
+	if status, body := newGate(t, listed, allow("other")).get(at("mirror")); status != 403 {
+		t.Errorf("against the policy: %d %s", status, body)
+	}
+	private := newGate(t, egress.Config{Resolver: dns.resolver()}, open)
+	if status, body := private.get(at("mirror")); status != 403 || !strings.Contains(body, "address that is refused") {
+		t.Errorf("at an address that is not listed: %d %s", status, body)
+	}
+}
+
+// inOwnHostsFile runs a test once more where /etc/hosts and /etc/resolv.conf are its own.
+func inOwnHostsFile(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting another /etc/hosts needs root")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"hosts":       "127.0.0.1 localhost\n127.0.0.1 Mirror alias\n127.0.0.1 elsewhere.corp.example\n",
+		"resolv.conf": "search corp.example\nnameserver 127.0.0.1\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := `for f in hosts resolv.conf; do mount --bind "$1/$f" "/etc/$f" || exit; done; exec "$2" -test.v "-test.run=^$3$"`
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script, "sh", dir, os.Args[0], t.Name())
+	cmd.Env = append(os.Environ(), "ENPLACE_TEST_HOSTS=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -1,6 +1,8 @@
 package egress
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -24,8 +26,7 @@ func (t target) inURL() string {
 	return strings.TrimSuffix(hostport, ":80")
 }
 
-// dialed is the authority with the name closed by a dot, so that the host's search domains make no other name of it. Names
-// without a dot are therefore not looked up in /etc/hosts.
+// dialed is the authority with the name closed by a dot, so that the host's search domains make no other name of it.
 func (t target) dialed() string {
 	host := t.host
 	if !t.addr.IsValid() {
@@ -33,6 +34,26 @@ func (t target) dialed() string {
 	}
 	return net.JoinHostPort(host, strconv.Itoa(int(t.port)))
 }
+
+// dialOn connects to a target. A name of one label, which /etc/hosts has without the dot that keeps search domains out, is looked for
+// there first, where no search domain can come in.
+func (t target) dialOn(ctx context.Context, d net.Dialer) (net.Conn, error) {
+	if !t.addr.IsValid() && !strings.Contains(t.host, ".") {
+		local := d
+		local.Resolver = hostsFile
+		conn, err := local.DialContext(ctx, "tcp", net.JoinHostPort(t.host, strconv.Itoa(int(t.port))))
+		var dns *net.DNSError
+		if !errors.As(err, &dns) {
+			return conn, err
+		}
+	}
+	return d.DialContext(ctx, "tcp", t.dialed())
+}
+
+// hostsFile resolves names by /etc/hosts alone: it reaches no name server.
+var hostsFile = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("names come from /etc/hosts here")
+}}
 
 // allowedBy asks the policy. An IP address must be allowed as such: no "*." covers it.
 func (t target) allowedBy(e enplace.Egress) bool {
