@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,12 +38,54 @@ func newEgressShow(c *cli) *cobra.Command {
 		ValidArgsFunction: completeEach(c, offerScopes),
 		RunE: withScope(c, func(ctx context.Context, api *client.Client, scope enplace.Scope, _ []string) error {
 			e, err := api.Egress(ctx, scope)
+			if noPolicy(err) {
+				return showOuter(ctx, c, api, scope)
+			}
 			if err != nil {
 				return err
 			}
 			return c.print(e, func(w io.Writer) { fmt.Fprintln(w, printable(egressLine(e))) })
 		}),
 	}
+}
+
+// noPolicy tells the answer about a scope without a policy from that about a scope that is not there.
+func noPolicy(err error) bool {
+	var e *enplace.Error
+	return errors.As(err, &e) && e.Kind == enplace.KindNotFound && e.Field == "egress"
+}
+
+// showOuter says what holds for a scope without a policy of its own: what the scopes that it reads say. Under --json it is null, the
+// policy that there is not.
+func showOuter(ctx context.Context, c *cli, api *client.Client, scope enplace.Scope) error {
+	var outer []enplace.Scope
+	if scope != enplace.Organisation {
+		outer = append(outer, enplace.Organisation)
+	}
+	if login := scope.Person(); login != "" {
+		p, err := api.Person(ctx, login)
+		if err != nil {
+			return err
+		}
+		for _, team := range p.Teams {
+			outer = append(outer, enplace.TeamScope(team))
+		}
+	}
+	lines := []string{fmt.Sprintf("%s has no policy of its own", scope)}
+	for _, o := range outer {
+		e, err := api.Egress(ctx, o)
+		if noPolicy(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		lines = append(lines, fmt.Sprintf("  %s says %s", o, printable(egressLine(e))))
+	}
+	if len(lines) == 1 {
+		lines = append(lines, "  nor has a scope that it reads: its computers reach what is public, unless a nearer scope says otherwise")
+	}
+	return c.print(nil, func(w io.Writer) { fmt.Fprintln(w, strings.Join(lines, "\n")) })
 }
 
 func newEgressSet(c *cli) *cobra.Command {

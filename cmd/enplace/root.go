@@ -43,25 +43,6 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 	return c.exit(root.ExecuteContext(ctx))
 }
 
-// unknown refuses a word that no subcommand is called; by itself cobra answers it with the help of the group, and success.
-func unknown(root *cobra.Command, args []string) error {
-	if len(args) > 0 && strings.HasPrefix(args[0], "__complete") {
-		return nil // cobra adds these at the last moment
-	}
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd(args...)
-	cmd, rest, err := root.Find(args)
-	if err != nil || cmd.Runnable() || cmd.ParseFlags(rest) != nil || cmd.Flags().NArg() == 0 {
-		return nil //nolint:nilerr // cobra finds and reports the same
-	}
-	name := cmd.Flags().Arg(0)
-	cmd.SuggestionsMinimumDistance = 2 // letters; cobra's own default
-	if like := cmd.SuggestionsFor(name); len(like) > 0 {
-		return usageError(cmd, "there is no %s %s; did you mean %s", cmd.CommandPath(), name, strings.Join(like, " or "))
-	}
-	return usageError(cmd, "there is no %s %s", cmd.CommandPath(), name)
-}
-
 func newRoot(c *cli) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "enplace",
@@ -76,7 +57,8 @@ or on the same machine by its data directory: --data DIR (or ENPLACE_DATA).
 Exit status: 0 done; 1 failed; 2 wrong use; 3 not found; 4 not allowed; 5 the state does not allow
 it now; 6 over a limit; 7 a registry or another server did not answer; 8 the server cannot be reached,
 or its host lacks something.
-` + "`enplace task run`, `task exec` and `computer exec`" + ` exit with the status of what they ran.`,
+` + "`enplace task run`, `task exec` and `computer exec`" + ` exit with the status of what they ran,
+and, as shells do, with 127 where there is no such program and 126 where it cannot be run.`,
 		Example: `  enplace serve --data /var/lib/enplace
   enplace env create "Content Studio"
   enplace env import content-studio ./project.tar.gz
@@ -100,9 +82,9 @@ or its host lacks something.
 		case strings.Contains(err.Error(), "time: missing unit"): // Go's words for it help nobody
 			return usageError(cmd, "%v: write 30s, 10m or 2h", err)
 		case unknown && strings.Contains(cmd.Use, " -- "):
-			return usageError(cmd, "%v; flags of what is to be run come behind a --: %s", err, written(cmd))
+			return usageError(cmd, "%v%s; flags of what is to be run come behind a --: %s", err, likeFlag(cmd, err), written(cmd))
 		}
-		return usageError(cmd, "%v", err)
+		return usageError(cmd, "%v%s", err, likeFlag(cmd, err))
 	})
 	root.AddCommand(newServe(c), newDoctor(c), newBase(c), newEnv(c), newHarness(c), newTask(c), newKey(c), newMCP(c), newPlugin(c), newItem(c), newTeam(c), newPerson(c), newRoom(c),
 		newConversation(c), newSet(c), newComputer(c), newKeychain(c), newEgress(c), newAudit(c), newStatus(c), newVersion(c))
@@ -115,6 +97,9 @@ func strict(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
+				if right := scopeAsFlag(cmd, check, args); right != "" {
+					return usageError(cmd, "a scope is a flag here; write %s", right)
+				}
 				return usageError(cmd, "wrong number of arguments; write %s", written(cmd))
 			}
 			return nil

@@ -58,7 +58,7 @@ func (s *Server) getEgress(ctx context.Context, c enplace.Caller, in *ScopeName)
 		return nil, err
 	}
 	if e == nil {
-		return nil, enplace.NotFoundf("%s has no egress policy of its own; it leaves that to the other scopes", in.Scope)
+		return nil, enplace.NotFoundf("%s has no egress policy of its own; it leaves that to the other scopes", in.Scope).WithField("egress")
 	}
 	return one(*e, nil)
 }
