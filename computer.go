@@ -17,6 +17,7 @@ const (
 	AwaitedRetry         = time.Minute      // since the last try of a failed set, for commands to wait for the next
 	MaxReportedItems     = 5                // failed items that one command's answer reports
 	MaxErrorTail         = 2 << 10          // bytes of each
+	MaxShownWith         = 50               // conversations that are shown with a set of a computer
 	DefaultIdle          = 15 * time.Minute // after which a computer that nobody uses is stopped
 )
 
@@ -55,6 +56,11 @@ type ComputerSet struct {
 	TriedAt   *time.Time     `json:"tried_at,omitempty" doc:"When it was last tried to the end"`
 	RetryAt   *time.Time     `json:"retry_at,omitempty" doc:"When a set with failed items is tried again by itself; one that is past is tried now, or at the next use where the computer is stopped"`
 	Attempts  int            `json:"attempts"`
+	UsedAt    *time.Time     `json:"used_at,omitempty" doc:"When a command or a connection of a conversation that had it began last"`
+
+	// Conversations are told of one computer, and not of each in a list.
+	Conversations []string `json:"conversations,omitempty" doc:"Those on the computer that have the set now, by id, at most 50; not told in lists of computers"`
+	More          int      `json:"more_conversations,omitempty" doc:"Conversations that have it now beyond those listed"`
 }
 
 // LastCommand is a command that ran on a computer, for whoever looks after it.
@@ -72,7 +78,7 @@ type Computer struct {
 	State     ComputerState `json:"state" enum:"running,stopped"`
 	Base      Digest        `json:"base"`
 	Bundle    Digest        `json:"bundle,omitempty" doc:"The bundle that it started from"`
-	Sets      []ComputerSet `json:"sets"`
+	Sets      []ComputerSet `json:"sets" doc:"Of one computer: those that conversations have now, then the others, those used last first"`
 	Local     []ToolStatus  `json:"local" doc:"Tools that were installed inside, with mise use"`
 	Limits    Limits        `json:"limits"`
 	DiskBytes int64         `json:"disk_bytes" doc:"What it has written"`

@@ -38,7 +38,7 @@ func ResolveSet(in SetInput) Set {
 	for _, items := range byKey {
 		slices.SortFunc(items, nearerFirst)
 		used := items[0]
-		set.Items = append(set.Items, SetItem{Definition: used.Definition, Scope: used.Scope})
+		set.Items = append(set.Items, SetItem{Definition: used.Definition, Scope: used.Scope, Locked: used.locks()})
 		for _, unused := range items[1:] {
 			set.Clashes = append(set.Clashes, Clash{Key: used.Key, Used: used.Scope, Unused: unused.Scope, Reason: "the nearer definition is used"})
 		}
@@ -119,6 +119,18 @@ func (s *Set) sort() {
 	slices.SortFunc(s.Clashes, func(a, b Clash) int { return byScopeAndKey(a.Unused, b.Unused, a.Key, b.Key) })
 }
 
+// ByPrecedence orders items of a set by what is heard where several give one tool, command, variable or folder: the later ones. It
+// is to be used on items in the set's order, by a stable sort: the nearer scope's is heard, and a locked one before all others.
+func ByPrecedence(a, b SetItem) int {
+	switch {
+	case a.Locked == b.Locked:
+		return 0
+	case a.Locked:
+		return 1
+	}
+	return -1
+}
+
 func byScopeAndKey(s, t Scope, k, l string) int {
 	return cmp.Or(cmp.Compare(s.Depth(), t.Depth()), cmp.Compare(k, l))
 }
@@ -133,7 +145,8 @@ func strictestOf(chain Chain, of map[Scope]Egress) Egress {
 	return Strictest(all...)
 }
 
-// hash is over what an installation depends on, and over nothing else: two chains with the same items have the same set.
+// hash is over what an installation depends on, and over nothing else: two chains with the same items have the same set. A lock
+// changes which of them commands get, and not what is installed.
 func (s Set) hash() string {
 	type file struct {
 		Path    string

@@ -5,7 +5,8 @@ import "time"
 // SetItem is an item of a set, with the scope that declared it.
 type SetItem struct {
 	Definition
-	Scope Scope `json:"scope"`
+	Scope  Scope `json:"scope"`
+	Locked bool  `json:"locked,omitempty" doc:"By the organisation; it has no part in the hash, because the same is installed"`
 }
 
 // Set is the ordered items of a conversation, with everything else that an installation depends on. It is made by ResolveSet
@@ -61,10 +62,11 @@ type SetInput struct {
 
 // ToolStatus is a tool of an item as it stands on a computer or in a bundle.
 type ToolStatus struct {
-	Name      string   `json:"name"`
-	Requested string   `json:"requested"`
-	Resolved  string   `json:"resolved,omitempty" doc:"The exact version; absent until it is installed"`
-	Commands  []string `json:"commands,omitempty" doc:"What it brings onto PATH"`
+	Name      string     `json:"name"`
+	Requested string     `json:"requested"`
+	Resolved  string     `json:"resolved,omitempty" doc:"The exact version; absent until it is installed"`
+	Status    ItemStatus `json:"status,omitempty" enum:"pending,installing,installed,failed,interrupted" doc:"Of this tool alone: its item may have failed by something else"`
+	Commands  []string   `json:"commands,omitempty" doc:"What it brings onto PATH"`
 
 	Source  *ToolSource `json:"source,omitempty" doc:"What it was fetched from, where its backend fetches it from an address"`
 	Scripts []string    `json:"scripts,omitempty" doc:"The packages whose install scripts ran for it, with the scripts' names"`
@@ -144,14 +146,22 @@ type ConversationSet struct {
 	Clashes []Clash         `json:"clashes"`
 }
 
-// ExplainedTool says of one tool which scope, item and line gave it, and what of it is installed.
+// ExplainedTool says of one tool which scope, item and line gave it, what of it is installed, and whose commands run instead.
 type ExplainedTool struct {
 	ToolStatus
-	Item  string     `json:"item"`
-	Scope Scope      `json:"scope"`
-	File  string     `json:"file"`
-	Line  int        `json:"line"`
-	State ItemStatus `json:"status"`
+	Item       string     `json:"item"`
+	Scope      Scope      `json:"scope"`
+	File       string     `json:"file"`
+	Line       int        `json:"line"`
+	ItemStatus ItemStatus `json:"item_status" enum:"pending,installing,installed,failed,interrupted"`
+	Overridden []Override `json:"overridden_by,omitempty" doc:"Other items of the set that give the same, and whose commands run"`
+}
+
+// Override is an item of a set whose commands run instead of those of another's tool.
+type Override struct {
+	Item     string   `json:"item"`
+	Scope    Scope    `json:"scope"`
+	Commands []string `json:"commands" doc:"Which of the tool's, as far as they are known"`
 }
 
 // ExplainedSet is a set with the reason for each of its parts.

@@ -70,16 +70,20 @@ func (s *soak) check(conv string) {
 	if known.Person == "cy" { // who is in no team, so that the page of the scope shows the set
 		s.checkListed(conv, set)
 	}
-	selected := map[string]string{} // the version of each command; the nearest item's where several have it
+	explained, err := s.c.ExplainSet(ctx, conv)
+	s.must(err)
+	selected := map[string]string{} // the version of each command; where several items have it, of the one that none overrides
+	for _, t := range explained.Tools {
+		for _, c := range t.Commands {
+			if !slices.ContainsFunc(t.Overridden, func(by enplace.Override) bool { return slices.Contains(by.Commands, c) }) {
+				selected[c] = t.Resolved
+			}
+		}
+	}
 	for _, i := range set.Items {
 		if i.Status != enplace.ItemInstalled {
 			s.t.Errorf("%s: %s of %s is %s: %s\n%s", conv, i.Key, i.Scope, i.Status, i.Error, i.ErrorTail)
 			continue
-		}
-		for _, t := range i.Tools {
-			for _, c := range t.Commands {
-				selected[c] = t.Resolved
-			}
 		}
 		s.checkItem(conv, i)
 	}
@@ -141,7 +145,7 @@ func (s *soak) checkRecords(conv enplace.Conversation, set enplace.ConversationS
 		s.t.Errorf("%s: the set is %s, and explained as %s", conv.ID, set.Hash, explained.Hash)
 	}
 	for _, t := range explained.Tools {
-		if t.State != enplace.ItemInstalled || t.Resolved == "" {
+		if t.Status != enplace.ItemInstalled || t.ItemStatus != enplace.ItemInstalled || t.Resolved == "" {
 			s.t.Errorf("%s: explained as %+v", conv.ID, t)
 		}
 	}

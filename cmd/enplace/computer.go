@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -86,7 +88,7 @@ func failedItems(v enplace.Computer) int {
 func newComputerShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show COMPUTER",
-		Short:             "Show a computer: its sets, item by item, and its last commands",
+		Short:             "Show a computer: the sets that its conversations have, item by item, and its last commands",
 		Example:           `  enplace computer show person:ann`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEach(c, offerComputers),
@@ -107,18 +109,7 @@ func printComputer(w io.Writer, v enplace.Computer) {
 	table(w, []string{"computer", v.ID}, []string{"state", string(v.State)}, []string{"base", string(v.Base)}, []string{"bundle", orDash(string(v.Bundle))},
 		[]string{"disk", size(v.DiskBytes)}, []string{"limits", fmt.Sprintf("%d MiB of memory, %d MiB of disk, %g processors, %d processes",
 			v.Limits.MemoryMiB, v.Limits.DiskMiB, v.Limits.CPUs, v.Limits.Processes)}, []string{"used", ago(v.UsedAt)}, []string{"created", ago(v.CreatedAt)})
-	for _, s := range v.Sets {
-		items, obtained := make([]enplace.InstalledItem, len(s.Items)), make([]enplace.Obtained, len(s.Items))
-		for i, item := range s.Items {
-			items[i], obtained[i] = item.InstalledItem, item.Obtained
-		}
-		line := []string{"set " + s.Hash, "complete: " + when(s.AppliedAt), "attempts: " + fmt.Sprint(s.Attempts)}
-		if s.RetryAt != nil {
-			line = append(line, nextTry(*s.RetryAt, v.State == enplace.ComputerRunning, items))
-		}
-		fmt.Fprintf(w, "\n%s\n", strings.Join(line, ", "))
-		printItems(w, items, obtained...)
-	}
+	printSets(w, v)
 	if len(v.Local) > 0 {
 		rows := [][]string{{"INSTALLED INSIDE", "VERSION"}}
 		for _, t := range v.Local {
@@ -135,4 +126,63 @@ func printComputer(w io.Writer, v enplace.Computer) {
 		fmt.Fprintln(w)
 		table(w, rows...)
 	}
+}
+
+// maxOldSets bounds the sets of a computer that no conversation has any more, as far as they are shown.
+const maxOldSets = 10
+
+// printSets writes the sets that conversations have now in full, and of the others a line each.
+func printSets(w io.Writer, v enplace.Computer) {
+	rows := [][]string{{"OTHER SETS", "USED", "STATE"}}
+	more := 0
+	for _, s := range v.Sets {
+		switch {
+		case len(s.Conversations) > 0:
+			printSelected(w, s, v.State == enplace.ComputerRunning)
+		case len(rows) <= maxOldSets:
+			rows = append(rows, []string{s.Hash, when(cmp.Or(s.UsedAt, s.TriedAt)), setState(s)})
+		default:
+			more++
+		}
+	}
+	if len(rows) > 1 {
+		fmt.Fprintln(w)
+		table(w, rows...)
+	}
+	if more > 0 {
+		fmt.Fprintf(w, "and %d used before these\n", more)
+	}
+}
+
+// maxShownWith bounds the conversations that are named with a set.
+const maxShownWith = 8
+
+func printSelected(w io.Writer, s enplace.ComputerSet, running bool) {
+	items, obtained := make([]enplace.InstalledItem, len(s.Items)), make([]enplace.Obtained, len(s.Items))
+	for i, item := range s.Items {
+		items[i], obtained[i] = item.InstalledItem, item.Obtained
+	}
+	shown := s.Conversations[:min(len(s.Conversations), maxShownWith)]
+	with := strings.Join(shown, ", ")
+	if more := len(s.Conversations) - len(shown) + s.More; more > 0 {
+		with += fmt.Sprintf(" and %d more", more)
+	}
+	fmt.Fprintf(w, "\nset %s of %s\n", s.Hash, with)
+	line := []string{"complete: " + when(s.AppliedAt), "attempts: " + fmt.Sprint(s.Attempts)}
+	if s.RetryAt != nil {
+		line = append(line, nextTry(*s.RetryAt, running, items))
+	}
+	fmt.Fprintln(w, strings.Join(line, ", "))
+	printItems(w, items, obtained...)
+}
+
+// setState says in a word how a set stands on a computer.
+func setState(s enplace.ComputerSet) string {
+	if s.AppliedAt != nil {
+		return "complete"
+	}
+	if slices.ContainsFunc(s.Items, func(i enplace.ComputerItem) bool { return i.Status == enplace.ItemFailed }) {
+		return "failed"
+	}
+	return "incomplete"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -44,17 +45,20 @@ func newSetShow(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(s, func(w io.Writer) { printSet(w, s) })
+			return c.print(s, func(w io.Writer) { printSet(w, args[0], s) })
 		}),
 	}
 }
 
-func printSet(w io.Writer, s enplace.ConversationSet) {
+func printSet(w io.Writer, conversation string, s enplace.ConversationSet) {
 	rows := [][]string{{"hash", s.Hash}, {"chain", chainLine(s.Chain)}, {"bundle", bundleLine(s.Bundle)}, {"egress", printable(egressLine(s.Egress))}}
 	if s.RetryAt != nil {
 		rows = append(rows, []string{"what failed", nextTry(*s.RetryAt, false, s.Items)})
 	}
 	table(w, rows...)
+	if s.Bundle.Status == enplace.BundleFailed {
+		fmt.Fprintf(w, "enplace set retry %s builds the bundle again; enplace set log %[1]s shows how it went\n", conversation)
+	}
 	if len(s.Items) > 0 {
 		fmt.Fprintln(w)
 		printItems(w, s.Items)
@@ -85,6 +89,9 @@ func chainLine(c enplace.Chain) string {
 
 func bundleLine(b enplace.Bundle) string {
 	line := strings.ReplaceAll(string(b.Status), "_", " ")
+	if b.Status == enplace.BundleFailed && b.BuiltAt != nil {
+		line += " at " + ago(*b.BuiltAt)
+	}
 	if b.Bytes > 0 {
 		line += ", " + size(b.Bytes)
 	}
@@ -101,7 +108,7 @@ func printItems(w io.Writer, items []enplace.InstalledItem, obtained ...enplace.
 	if len(obtained) > 0 {
 		head = append(head, "BY")
 	}
-	rows := [][]string{append(head, "TOOL", "REQUESTED", "RESOLVED")}
+	rows := [][]string{append(head, "TOOL", "REQUESTED", "RESOLVED", "TOOL STATUS")}
 	for n, i := range items {
 		row := []string{i.Key, string(i.Scope), string(i.Status)}
 		if n < len(obtained) {
@@ -109,10 +116,10 @@ func printItems(w io.Writer, items []enplace.InstalledItem, obtained ...enplace.
 		}
 		row = slices.Clip(row)
 		if len(i.Tools) == 0 {
-			rows = append(rows, append(row, "-", "-", "-"))
+			rows = append(rows, append(row, "-", "-", "-", "-"))
 		}
 		for _, t := range i.Tools {
-			rows = append(rows, append(row, printable(t.Name), printable(t.Requested), orDash(printable(t.Resolved))))
+			rows = append(rows, append(row, printable(t.Name), printable(t.Requested), orDash(printable(t.Resolved)), string(cmp.Or(t.Status, i.Status))))
 		}
 	}
 	table(w, rows...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,8 @@ func newSetExplain(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain CONVERSATION",
 		Short: "Say of each tool which scope, item and line gave it, and what is left out",
+		Long: `Say of each tool which scope, item and line gave it, and what is left out. Where several items give a tool or a command, those
+that commands do not get say whose runs instead.`,
 		Example: `  enplace set explain ann-1
   enplace set explain ann-1 --json | jq '.tools[] | select(.status != "installed")'`,
 		Args:              cobra.ExactArgs(1),
@@ -32,6 +35,19 @@ func newSetExplain(c *cli) *cobra.Command {
 	}
 }
 
+// standingOf says how a tool stands, and which items' commands run instead of its own.
+func standingOf(t enplace.ExplainedTool) string {
+	said := []string{string(t.Status)}
+	for _, by := range t.Overridden {
+		what := ""
+		if len(by.Commands) > 0 && len(by.Commands) < len(t.Commands) {
+			what = printable(strings.Join(by.Commands, ", ")) + " "
+		}
+		said = append(said, fmt.Sprintf("%soverridden by %s of %s", what, by.Item, by.Scope))
+	}
+	return strings.Join(said, "; ")
+}
+
 func printExplained(w io.Writer, s enplace.ExplainedSet) {
 	fmt.Fprintf(w, "set %s of %s\n", s.Hash, chainLine(s.Chain))
 	if len(s.Tools)+len(s.Scripts) == 0 {
@@ -41,7 +57,7 @@ func printExplained(w io.Writer, s enplace.ExplainedSet) {
 		rows := [][]string{{"TOOL", "REQUESTED", "RESOLVED", "SCOPE", "ITEM", "FROM", "STATUS"}}
 		for _, t := range s.Tools {
 			rows = append(rows, []string{printable(t.Name), printable(t.Requested), orDash(printable(t.Resolved)), string(t.Scope), t.Item,
-				printable(fmt.Sprintf("%s:%d", t.File, t.Line)), string(t.State)})
+				printable(fmt.Sprintf("%s:%d", t.File, t.Line)), standingOf(t)})
 		}
 		fmt.Fprintln(w)
 		table(w, rows...)

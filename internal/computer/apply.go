@@ -230,7 +230,10 @@ func (m *machine) finish(ctx context.Context, j *job, res provision.Result, byDe
 		if r.Exports == nil {
 			r.Exports = map[string][]string{}
 		}
-		r.Exports[set.Hash] = res.Exports
+		if r.Locks == nil {
+			r.Locks = map[string][]string{}
+		}
+		r.Exports[set.Hash], r.Locks[set.Hash] = res.Exports, locks(set.Set)
 		for _, i := range c.Items {
 			if i.Status == enplace.ItemInstalled { // should it fail again, that is news
 				m.forgetTold(r, reportKey(set.Hash, i))

@@ -57,11 +57,21 @@ func put(r *store.ComputerRecord, hash string, item enplace.InstalledItem) {
 		}
 		switch other := &r.Sets[n].Items[i]; {
 		case item.Status == enplace.ItemInstalled && unsettled(other.Status): // what was cut off for another set is settled with this
-			other.Status = enplace.ItemPending
+			*other = forgotten(*other)
 		case item.Status == enplace.ItemInstalling && !untried(*other) && other.Definition != item.Definition: // what it had in that place is replaced
-			other.Status, r.Sets[n].AppliedAt, r.Sets[n].RetryAt = enplace.ItemPending, nil, nil
+			*other = forgotten(*other)
+			r.Sets[n].AppliedAt, r.Sets[n].RetryAt = nil, nil
 		}
 	}
+}
+
+// forgotten is an item that is to be installed as if nothing had been done for it: neither its error nor what was there counts.
+func forgotten(i enplace.ComputerItem) enplace.ComputerItem {
+	tools := []enplace.ToolStatus{}
+	for _, t := range i.Tools {
+		tools = append(tools, enplace.ToolStatus{Name: t.Name, Requested: t.Requested, Status: enplace.ItemPending})
+	}
+	return enplace.ComputerItem{InstalledItem: enplace.InstalledItem{Key: i.Key, Scope: i.Scope, Tools: tools, Status: enplace.ItemPending, Definition: i.Definition}}
 }
 
 func unsettled(s enplace.ItemStatus) bool {
@@ -131,5 +141,6 @@ func dropOld(r *store.ComputerRecord, last string) (dropped []string) {
 		maps.DeleteFunc(r.Reported, func(key string, _ int) bool { return strings.HasPrefix(key, hash+" ") })
 		dropped = append(dropped, hash)
 	}
+	maps.DeleteFunc(r.Locks, func(hash string, _ []string) bool { return find(*r, hash).Attempts == 0 })
 	return dropped
 }

@@ -36,9 +36,10 @@ type machine struct {
 	endings  int                   // stops and resets under way, for which it may not
 	retries  map[string]retry      // when failed sets are due, by hash
 	current  map[string]string     // the hash of the set that each chain was used with last
+	selected map[string]time.Time  // when each set was used last, by hash, as far as the record does not know it
 	told     map[string]int        // failures that a command has reported and the record does not know of yet, as in its Reported
 	commands []enplace.LastCommand
-	dirty    bool // commands holds what the record does not
+	dirty    bool // commands, selected or told hold what the record does not
 	seen     seen // what the sandbox told until the last command that failed
 }
 
@@ -60,7 +61,7 @@ const keptCommands = 10
 
 func newMachine(s *Service, id string) *machine {
 	return &machine{
-		s: s, id: id, policies: map[string]*policy{}, jobs: map[string]*job{}, retries: map[string]retry{}, current: map[string]string{}, told: map[string]int{}, install: make(chan struct{}, 1),
+		s: s, id: id, policies: map[string]*policy{}, jobs: map[string]*job{}, retries: map[string]retry{}, current: map[string]string{}, selected: map[string]time.Time{}, told: map[string]int{}, install: make(chan struct{}, 1),
 	}
 }
 
@@ -219,7 +220,7 @@ func (m *machine) note(c enplace.LastCommand) {
 // for it.
 func (m *machine) remember(ctx context.Context) {
 	m.mu.Lock()
-	commands, dirty, used := slices.Clone(m.commands), m.dirty, m.used
+	commands, dirty, used, selected := slices.Clone(m.commands), m.dirty, m.used, maps.Clone(m.selected)
 	m.dirty = false
 	m.mu.Unlock()
 	if !dirty {
@@ -228,10 +229,14 @@ func (m *machine) remember(ctx context.Context) {
 	rec, err := m.update(ctx, func(r *store.ComputerRecord) {
 		r.Commands, r.UsedAt = commands, used.UTC()
 		m.keepTold(r)
+		useSets(r.Sets, selected)
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {
+		maps.DeleteFunc(m.selected, func(hash string, at time.Time) bool { // but for a set that is only just being brought onto it
+			return at.Equal(selected[hash]) && slices.ContainsFunc(rec.Sets, func(c enplace.ComputerSet) bool { return c.Hash == hash })
+		})
 		maps.DeleteFunc(m.told, func(key string, attempt int) bool {
 			kept, ok := rec.Reported[key]
 			return ok && kept == attempt

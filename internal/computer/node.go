@@ -18,7 +18,9 @@ const quietNode = "NODE_NO_WARNINGS=1"
 // node older than 20.11 would start.
 func nodeWarns(set enplace.Set, rec store.ComputerRecord) bool {
 	items := find(rec, set.Hash).Items
-	for _, declared := range slices.Backward(set.Items) { // the nearer one's node is found first
+	ranked := slices.Clone(set.Items)
+	slices.SortStableFunc(ranked, enplace.ByPrecedence)
+	for _, declared := range slices.Backward(ranked) {
 		at := same(items, declared.Key, declared.Scope)
 		if at < 0 {
 			continue

@@ -33,12 +33,14 @@ type retry struct {
 }
 
 // due says whether a set is brought onto the computer now, and which share of its deadline the command waits for that. What is in
-// place needs nothing; what failed is tried again when its time has come, when the chain has come to this set from another, and
+// place needs nothing, unless another of its items is locked now, and has its way with commands; what failed is tried again when its time has come, when the chain has come to this set from another, and
 // for a live person. A set without items is brought onto a computer, too: with it come the shims, mise's own among them, and what
 // other sets selected is selected no more.
 func (u *use) due(ctx context.Context, changed bool) (start bool, share int, err error) {
 	state := find(u.rec, u.set.Hash)
 	switch {
+	case state.Attempts > 0 && !slices.Equal(u.rec.Locks[u.set.Hash], locks(u.set.Set)):
+		return true, firstWait, nil
 	case state.AppliedAt != nil:
 		start, err = u.dueAsDefault(ctx)
 		return start, firstWait, err
@@ -97,7 +99,17 @@ func (u *use) dueAsDefault(ctx context.Context) (bool, error) {
 	return err == nil && home.Hash == u.set.Hash, err
 }
 
-// turned notes which set a chain has now, and reports whether it had another when it was used last: definitions or the egress
+// locks gives the keys of a set's locked items.
+func locks(set enplace.Set) (keys []string) {
+	for _, item := range set.Items {
+		if item.Locked {
+			keys = append(keys, item.Key)
+		}
+	}
+	return keys
+}
+
+// turned notes which set a chain has now, and that it is used, and reports whether it had another when it was used last: definitions or the egress
 // policy have changed since.
 func (m *machine) turned(set store.SetRecord) bool {
 	m.mu.Lock()
@@ -105,6 +117,9 @@ func (m *machine) turned(set store.SetRecord) bool {
 	chain := fmt.Sprint(set.Chain)
 	last := m.current[chain]
 	m.current[chain] = set.Hash
+	if m.box != nil {
+		m.selected[set.Hash], m.dirty = m.s.cfg.Now().UTC(), true
+	}
 	return last != "" && last != set.Hash
 }
 

@@ -30,6 +30,8 @@ import (
 type Toolchain interface {
 	// Conversation gives a conversation that the caller may do an action in.
 	Conversation(ctx context.Context, c enplace.Caller, a access.Action, id string) (enplace.Conversation, error)
+	// ConversationsOn gives the conversations of a computer, by id, whoever may see them.
+	ConversationsOn(ctx context.Context, computer string) ([]enplace.Conversation, error)
 	// MayComputer says whether the caller may do an action to the computer of a person or room.
 	MayComputer(ctx context.Context, c enplace.Caller, a access.Action, id string) error
 	// Internal reports whether everybody in a conversation belongs to the organisation.

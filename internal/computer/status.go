@@ -1,6 +1,7 @@
 package computer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,8 @@ func (s *Service) Get(ctx context.Context, c enplace.Caller, id string) (enplace
 	if out.State == enplace.ComputerRunning {
 		out.Local = s.local(ctx, rec)
 	}
-	return out, nil
+	out.Sets, err = s.selected(ctx, id, out.Sets)
+	return out, err
 }
 
 // local looks at what was installed inside, and keeps it for when the computer is stopped. A computer that does not say is shown as
@@ -65,9 +67,10 @@ func (s *Service) live(rec store.ComputerRecord, volumes map[string]int64) enpla
 	out := rec.Computer
 	out.DiskBytes = volumes[volumeOf(rec.ID)]
 	out.State = enplace.ComputerStopped
+	out.Sets = append([]enplace.ComputerSet{}, rec.Sets...)
 	if m := s.known(rec.ID); m != nil {
 		m.mu.Lock()
-		out.Sets = slices.Clone(rec.Sets)
+		useSets(out.Sets, m.selected)
 		for i := range out.Sets {
 			out.Sets[i].RetryAt = m.nextTry(out.Sets[i])
 		}
@@ -205,7 +208,7 @@ func standing(have enplace.ComputerSet, item enplace.SetItem) enplace.InstalledI
 	}
 	i := enplace.InstalledItem{Key: item.Key, Scope: item.Scope, Status: enplace.ItemPending, Tools: []enplace.ToolStatus{}}
 	for _, t := range item.Tools {
-		i.Tools = append(i.Tools, enplace.ToolStatus{Name: t.Name, Requested: t.Version})
+		i.Tools = append(i.Tools, enplace.ToolStatus{Name: t.Name, Requested: t.Version, Status: enplace.ItemPending})
 	}
 	return i
 }
@@ -222,16 +225,23 @@ func (s *Service) Explain(ctx context.Context, c enplace.Caller, conversation st
 	if out.From, err = s.cfg.Toolchain.Policies(ctx, set.Chain); err != nil {
 		return out, err
 	}
+	items := []enplace.InstalledItem{}
 	for _, item := range set.Items {
-		now := standing(have, item)
+		items = append(items, standing(have, item))
+	}
+	overridden := provision.Overridden(set.Set, items)
+	for n, item := range set.Items {
+		now := items[n]
 		for _, t := range item.Tools {
-			status := enplace.ToolStatus{Name: t.Name, Requested: t.Version}
+			status := enplace.ToolStatus{Name: t.Name, Requested: t.Version, Status: now.Status}
 			if i := slices.IndexFunc(now.Tools, func(have enplace.ToolStatus) bool { return have.Name == t.Name && have.Requested == t.Version }); i >= 0 {
 				status = now.Tools[i]
+				status.Status = cmp.Or(status.Status, now.Status) // older records have none
 			}
 			out.Tools = append(out.Tools, enplace.ExplainedTool{
-				ToolStatus: status, Item: item.Key, Scope: item.Scope, Line: t.Line, State: now.Status,
-				File: enplace.ItemsFolder + "/" + item.Folder + "/" + enplace.ItemMiseName,
+				ToolStatus: status, Item: item.Key, Scope: item.Scope, Line: t.Line, ItemStatus: now.Status,
+				File:       enplace.ItemsFolder + "/" + item.Folder + "/" + enplace.ItemMiseName,
+				Overridden: overridden[provision.VersionKey(item.Scope, item.Key, t.Name)],
 			})
 		}
 		if _, ok := item.File(enplace.ItemScriptName); ok {

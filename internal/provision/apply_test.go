@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -161,6 +162,7 @@ func TestFailures(t *testing.T) {
 		{"ScriptRemovesTools", testRemoves},
 		{"ScriptRewritesShims", testRewrites},
 		{"NearerWins", testNearerWins},
+		{"LockedWins", testLockedWins},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			b.have = nil
@@ -177,6 +179,9 @@ func testLaterItemsRun(t *testing.T, b *box, s *shop, good enplace.Item) {
 	has(t, r.Items[0].Error, "http:gone could not be installed: ")
 	has(t, r.Items[0].Error, "404")
 	has(t, r.Items[0].ErrorTail, "404")
+	if gone, there := r.Items[0].Tools[0], r.Items[0].Tools[1]; gone.Status != failed || there.Status != installed || there.Resolved != "1.0" {
+		t.Errorf("a tool that is there stands as its item does: %+v", r.Items[0].Tools)
+	}
 	b.says("good; there; ls /root/ran 2>/dev/null || echo none", "good 1.0\nthere 1.0\nnone")
 	out, code := b.sh("gone")
 	if code != 127 {
@@ -407,6 +412,45 @@ func testNearerWins(t *testing.T, b *box, s *shop, _ enplace.Item) {
 	out, code := b.sh("same")
 	if code != 127 {
 		t.Errorf("the outer's ran: status %d, %s", code, out)
+	}
+}
+
+// A person's item overrode the tools of one that the organisation had locked.
+func testLockedWins(t *testing.T, b *box, s *shop, _ enplace.Item) {
+	outer := newItem(org, "outer", tools+s.tool("lock", "1.0")+"[env]\nWHOSE = \"org\"\nREST = \"org\"\n_.path = \"/opt/org\"\n", "")
+	nearer := newItem(person, "nearer", tools+s.tool("lock", "2.0")+s.tool("mine", "2.0")+"[env]\nWHOSE = \"ada\"\nOWN = \"ada\"\n_.path = \"/opt/ada\"\n", "")
+	open := b.job(outer, nearer).Set
+	outer.Locked = true
+	j := b.job(outer, nearer)
+	if j.Set.Hash != open.Hash {
+		t.Error("a lock changed the hash, and the same is installed")
+	}
+	r := b.apply(j)
+	r.stands(t, installed, installed)
+	b.says("lock; mine", "lock 1.0\nmine 2.0")
+	if want := []string{"OWN=ada", "PATH=/opt/org:/opt/ada", "REST=org", "WHOSE=org"}; !slices.Equal(r.Exports, want) {
+		t.Errorf("exports %q, want %q", r.Exports, want)
+	}
+	for key, want := range map[string][]enplace.Override{
+		VersionKey(person, "nearer", "http:lock"): {{Item: "outer", Scope: org, Commands: []string{"lock"}}}, VersionKey(org, "outer", "http:lock"): nil, VersionKey(person, "nearer", "http:mine"): nil,
+	} {
+		if got := Overridden(j.Set, r.Items)[key]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is overridden by %v, want %v", key, got, want)
+		}
+	}
+	outer.Locked = false
+	r = b.apply(b.job(outer, nearer))
+	b.says("lock", "lock 2.0")
+	if !slices.Contains(r.Exports, "WHOSE=ada") {
+		t.Errorf("exports %q after the lock was taken away", r.Exports)
+	}
+
+	outer.Locked, b.have = true, nil
+	s.set(func() { s.missing["lock"] = true })
+	outer.Files[1].Content = strings.Replace(outer.Files[1].Content, "1.0", "3.0", 1)
+	b.apply(b.job(outer, nearer)).stands(t, failed, installed)
+	if out, code := b.sh("lock"); code != 127 {
+		t.Errorf("the nearer's ran: status %d, %s", code, out)
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 	"enplace/internal/mise"
 )
 
-// shims gives what the set's shims do. A nearer item's command comes before an outer's of the same name, whether it is there
-// or not: no other version runs in silence.
+// shims gives what the set's shims do. Of one command that several items give, that of the item heard before the others is taken,
+// whether it is there or not: no other version runs in silence.
 func (p *pass) shims() []guest.Shim {
 	all := map[string]guest.Shim{}
-	for _, it := range p.items {
+	for _, it := range p.ranked() {
 		for _, t := range it.tools {
 			names := it.expected(t)
 			if t.whole() {
@@ -42,6 +42,13 @@ func (p *pass) shims() []guest.Shim {
 		list = append(list, all[name])
 	}
 	return list
+}
+
+// ranked gives the items in the order in which commands hear them: the last has its way.
+func (p *pass) ranked() []*item {
+	ranked := slices.Clone(p.items)
+	slices.SortStableFunc(ranked, func(a, b *item) int { return enplace.ByPrecedence(a.SetItem, b.SetItem) })
+	return ranked
 }
 
 // expected gives the commands that a tool which is not there would have: those that it had, and those that its name promises.

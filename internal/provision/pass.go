@@ -177,7 +177,7 @@ func (p *pass) env(it *item, more ...string) []string {
 // maxSearch bounds the folders of items on PATH, in bytes: with a variable of 128 KiB the kernel starts nothing.
 const maxSearch = 64 << 10
 
-// search gives the folders that items put on PATH, those of the innermost first.
+// search gives the folders that items put on PATH, those of the last first.
 func (p *pass) search(items []*item) []string {
 	var dirs []string
 	room := maxSearch
@@ -220,8 +220,8 @@ func (p *pass) report(it *item, status enplace.ItemStatus) {
 	it.now.Tools = []enplace.ToolStatus{}
 	nth := map[string]int{}
 	for _, d := range it.Tools {
-		s := enplace.ToolStatus{Name: d.Name, Requested: d.Version}
 		t := it.tool(d.Name)
+		s := enplace.ToolStatus{Name: d.Name, Requested: d.Version, Status: it.standing(t)}
 		if t.whole() && t.failed == nil { // one that failed is installed again
 			s.Resolved, s.Commands, s.Scripts = t.versions[nth[d.Name]].Version, t.commands(), t.scripts
 			if from, ok := t.sources[s.Resolved]; ok {
@@ -236,6 +236,19 @@ func (p *pass) report(it *item, status enplace.ItemStatus) {
 		now.Notes = slices.Clone(now.Notes)
 		p.job.Progress(now)
 	}
+}
+
+// standing gives how a tool stands, whatever else fails its item.
+func (it *item) standing(t *tool) enplace.ItemStatus {
+	switch {
+	case t.failed != nil:
+		return enplace.ItemFailed
+	case t.whole() && t.silent == nil && !it.doubtful(t):
+		return enplace.ItemInstalled
+	case it.now.Status == enplace.ItemFailed: // by something else, and this is not there: its turn did not come
+		return enplace.ItemPending
+	}
+	return it.now.Status
 }
 
 func (it *item) has(name string) bool {
@@ -273,11 +286,13 @@ func (p *pass) room() int {
 func (p *pass) result() Result {
 	r := Result{Limited: max(time.Until(p.limited), 0), Items: make([]enplace.InstalledItem, 0, len(p.items)), Exports: []string{}}
 	vars := map[string]string{}
-	if dirs := p.search(p.items); len(dirs) > 0 {
+	if dirs := p.search(p.ranked()); len(dirs) > 0 {
 		vars["PATH"] = "PATH=" + strings.Join(dirs, ":")
 	}
 	for _, it := range p.items {
 		r.Items = append(r.Items, it.now)
+	}
+	for _, it := range p.ranked() {
 		for _, v := range it.vars {
 			name, _, _ := strings.Cut(v, "=")
 			vars[name] = v

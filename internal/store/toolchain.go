@@ -42,6 +42,8 @@ type People interface {
 	Conversation(ctx context.Context, id string) (enplace.Conversation, error)
 	// ListConversations gives them by id.
 	ListConversations(ctx context.Context, p enplace.Page) (enplace.List[enplace.Conversation], error)
+	// ConversationsOn gives those whose commands run on a computer, by id; none for one that is not known.
+	ConversationsOn(ctx context.Context, computer string) ([]enplace.Conversation, error)
 	DeleteConversation(ctx context.Context, id string) error
 }
 
@@ -125,6 +127,8 @@ type ComputerRecord struct {
 	Reported map[string]int `json:"reported,omitempty"`
 	// Exports are the variables that the items of each set give to commands, as KEY=value; PATH has the folders of items alone.
 	Exports map[string][]string `json:"exports,omitempty"`
+	// Locks are the keys of the locked items of each set, as its shims and exports were made last: they are no part of its hash.
+	Locks map[string][]string `json:"locks,omitempty"`
 }
 
 // Computers keeps computers and their error logs.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -161,6 +162,15 @@ func (s *Service) ListConversations(ctx context.Context, c enplace.Caller, p enp
 		l.Items[i] = withComputer(l.Items[i])
 	}
 	return l, err
+}
+
+// ConversationsOn gives the conversations of a computer, by id, whoever may see them: a rule of access is the caller's.
+func (s *Service) ConversationsOn(ctx context.Context, computer string) ([]enplace.Conversation, error) {
+	all, err := s.cfg.Store.ConversationsOn(ctx, computer)
+	if err != nil {
+		return nil, fmt.Errorf("finding the conversations of a computer: %w", err)
+	}
+	return all, nil
 }
 
 // DeleteConversation removes a conversation. Its computer stays.

@@ -89,8 +89,9 @@ func (s *Service) record(ctx context.Context, in enplace.SetInput) (store.SetRec
 			return store.SetRecord{}, fmt.Errorf("keeping a set: %w", err)
 		}
 		if rec.NextRefresh <= in.Refresh {
-			// What the chain leaves out, and what clashes, is of this chain; the rest is of every chain with this set.
-			rec.Chain, rec.Left, rec.Clashes = set.Chain, set.Left, set.Clashes
+			// What the chain leaves out, and what clashes, is of this chain, and locks are of this moment; the rest is of every chain
+			// with this set.
+			rec.Chain, rec.Items, rec.Left, rec.Clashes = set.Chain, set.Items, set.Left, set.Clashes
 			return rec, nil
 		}
 		in.Refresh = rec.NextRefresh

@@ -22,7 +22,7 @@ func encodeComputer(c store.ComputerRecord) (root, record string, err error) {
 	c.Sets, c.Commands = slices.Clone(c.Sets), slices.Clone(c.Commands)
 	for i := range c.Sets {
 		set := &c.Sets[i]
-		set.AppliedAt, set.TriedAt, set.RetryAt = keptPtr(set.AppliedAt), keptPtr(set.TriedAt), keptPtr(set.RetryAt)
+		set.AppliedAt, set.TriedAt, set.RetryAt, set.UsedAt = keptPtr(set.AppliedAt), keptPtr(set.TriedAt), keptPtr(set.RetryAt), keptPtr(set.UsedAt)
 	}
 	for i := range c.Commands {
 		c.Commands[i].At = kept(c.Commands[i].At)

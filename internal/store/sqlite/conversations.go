@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"strings"
 
 	"enplace"
 	"enplace/internal/store"
@@ -93,6 +94,17 @@ func (s *Store) ListConversations(ctx context.Context, p enplace.Page) (list enp
 		return list, err
 	}
 	return store.PageOf(items, p, func(c enplace.Conversation) string { return store.Cursor(c.ID) }), nil
+}
+
+// ConversationsOn gives those of a computer by id.
+func (s *Store) ConversationsOn(ctx context.Context, computer string) ([]enplace.Conversation, error) {
+	room, inRoom := strings.CutPrefix(computer, "room:")
+	p := db.ConversationsOnParams{Person: nullable(enplace.Scope(computer).Person())}
+	if inRoom {
+		p.Room = nullable(room)
+	}
+	rows, err := s.read.ConversationsOn(ctx, p)
+	return convert(rows, err, conversation)
 }
 
 // DeleteConversation removes one.

@@ -118,18 +118,19 @@ func computers(t *testing.T, s store.Store) {
 	}
 	c := computerOf("person:ann")
 	c.Sets = []enplace.ComputerSet{{
-		Hash: "one", AppliedAt: ptr(at(1)), RetryAt: ptr(at(2)), Attempts: 2,
+		Hash: "one", AppliedAt: ptr(at(1)), RetryAt: ptr(at(2)), UsedAt: ptr(at(3)), Attempts: 2,
 		Items: []enplace.ComputerItem{{InstalledItem: enplace.InstalledItem{Key: "jq", Status: enplace.ItemFailed, ErrorTail: "é\u0000<>"}, Obtained: enplace.FromDirect}},
 	}}
 	c.Commands = []enplace.LastCommand{{At: at(1), Conversation: "c1", Program: "make", ExitCode: 2}}
 	c.Reported, c.Exports = map[string]int{"one jq": 2}, map[string][]string{"one": {"A=b"}}
+	c.Locks = map[string][]string{"one": {"jq"}}
 	check(t, s.CreateComputer(ctx, c))
 	if !c.Commands[0].At.Equal(at(1)) || !c.Sets[0].AppliedAt.Equal(at(1)) || len(c.Root) != 2 {
 		t.Error("what was given to be stored was changed")
 	}
 	want(t, s.CreateComputer(ctx, c), store.ErrExists)
 	c.CreatedAt, c.UsedAt, c.Commands[0].At = kept(at(1)), kept(at(1)), kept(at(1))
-	c.Sets[0].AppliedAt, c.Sets[0].RetryAt = ptr(kept(at(1))), ptr(kept(at(2)))
+	c.Sets[0].AppliedAt, c.Sets[0].RetryAt, c.Sets[0].UsedAt = ptr(kept(at(1))), ptr(kept(at(2))), ptr(kept(at(3)))
 	same(t, "as stored", must[store.ComputerRecord](t)(s.Computer(ctx, "person:ann")), c)
 	_, err := s.Computer(ctx, "room:lab")
 	want(t, err, store.ErrNotFound)

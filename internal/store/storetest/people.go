@@ -128,7 +128,7 @@ func conversations(t *testing.T, s store.Store) {
 	same(t, "as made", got, direct)
 	same(t, "as stored", must[enplace.Conversation](t)(s.Conversation(ctx, "c1")), direct)
 	room := enplace.Conversation{ID: "c0", Kind: enplace.ConversationRoom, Room: "lab", CreatedAt: at(2), UpdatedAt: at(2)}
-	must[enplace.Conversation](t)(s.PutConversation(ctx, room))
+	room = must[enplace.Conversation](t)(s.PutConversation(ctx, room))
 	moved := direct
 	moved.ID, moved.CreatedAt = "c2", kept(at(5))
 	must[enplace.Conversation](t)(s.PutConversation(ctx, moved))
@@ -139,6 +139,9 @@ func conversations(t *testing.T, s store.Store) {
 	list := func(p enplace.Page) (enplace.List[enplace.Conversation], error) { return s.ListConversations(ctx, p) }
 	id := func(c enplace.Conversation) string { return c.ID }
 	listed(t, "conversations", []string{"c0", "c1", "c2"}, id, list)
+	for computer, want := range map[string][]enplace.Conversation{"person:ann": {direct}, "room:lab": {room, moved}, "room:ann": {}, "ann": {}} {
+		same(t, "on "+computer, append([]enplace.Conversation{}, must[[]enplace.Conversation](t)(s.ConversationsOn(ctx, computer))...), want)
+	}
 
 	check(t, s.DeleteTeam(ctx, "web"))
 	direct.Team = ""

@@ -48,6 +48,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.clearTreeStmt, err = db.PrepareContext(ctx, clearTree); err != nil {
 		return nil, fmt.Errorf("error preparing query ClearTree: %w", err)
 	}
+	if q.conversationsOnStmt, err = db.PrepareContext(ctx, conversationsOn); err != nil {
+		return nil, fmt.Errorf("error preparing query ConversationsOn: %w", err)
+	}
 	if q.declaredAtStmt, err = db.PrepareContext(ctx, declaredAt); err != nil {
 		return nil, fmt.Errorf("error preparing query DeclaredAt: %w", err)
 	}
@@ -475,6 +478,11 @@ func (q *Queries) Close() error {
 	if q.clearTreeStmt != nil {
 		if cerr := q.clearTreeStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing clearTreeStmt: %w", cerr)
+		}
+	}
+	if q.conversationsOnStmt != nil {
+		if cerr := q.conversationsOnStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing conversationsOnStmt: %w", cerr)
 		}
 	}
 	if q.declaredAtStmt != nil {
@@ -1164,6 +1172,7 @@ type Queries struct {
 	clearComputerSetsStmt   *sql.Stmt
 	clearTeamStmt           *sql.Stmt
 	clearTreeStmt           *sql.Stmt
+	conversationsOnStmt     *sql.Stmt
 	declaredAtStmt          *sql.Stmt
 	deleteBelowStmt         *sql.Stmt
 	deleteChoiceStmt        *sql.Stmt
@@ -1306,6 +1315,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		clearComputerSetsStmt:   q.clearComputerSetsStmt,
 		clearTeamStmt:           q.clearTeamStmt,
 		clearTreeStmt:           q.clearTreeStmt,
+		conversationsOnStmt:     q.conversationsOnStmt,
 		declaredAtStmt:          q.declaredAtStmt,
 		deleteBelowStmt:         q.deleteBelowStmt,
 		deleteChoiceStmt:        q.deleteChoiceStmt,

@@ -19,6 +19,46 @@ func (q *Queries) ClearTeam(ctx context.Context, team string) error {
 	return err
 }
 
+const conversationsOn = `-- name: ConversationsOn :many
+SELECT id, kind, person, team, room, created_at, updated_at FROM conversations WHERE person = $1 OR room = $2 ORDER BY id
+`
+
+type ConversationsOnParams struct {
+	Person sql.NullString
+	Room   sql.NullString
+}
+
+func (q *Queries) ConversationsOn(ctx context.Context, arg ConversationsOnParams) ([]Conversation, error) {
+	rows, err := q.query(ctx, q.conversationsOnStmt, conversationsOn, arg.Person, arg.Room)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Conversation
+	for rows.Next() {
+		var i Conversation
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Person,
+			&i.Team,
+			&i.Room,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const deleteConversation = `-- name: DeleteConversation :execrows
 DELETE FROM conversations WHERE id = $1
 `

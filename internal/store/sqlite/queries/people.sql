@@ -67,5 +67,8 @@ SELECT * FROM conversations WHERE id = $1;
 -- name: ListConversations :many
 SELECT * FROM conversations WHERE id > sqlc.arg(after) ORDER BY id LIMIT sqlc.arg(count);
 
+-- name: ConversationsOn :many
+SELECT * FROM conversations WHERE person = sqlc.narg(person) OR room = sqlc.narg(room) ORDER BY id;
+
 -- name: DeleteConversation :execrows
 DELETE FROM conversations WHERE id = $1;
