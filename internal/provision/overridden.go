@@ -7,8 +7,8 @@ import (
 	"enplace/internal/mise"
 )
 
-// Overridden gives the items of a set whose commands run instead of a tool's, by VersionKey, the one heard last at the end: items are how the
-// set's stand. It goes by the rule of the shims. A tool that is not there has the commands that its name promises.
+// Overridden gives the items of a set whose commands run instead of a tool's, by VersionKey, the one heard last at the end. items
+// are how the set's stand. It goes by the rule of the shims; a tool that is not there has the commands that its name promises.
 func Overridden(set enplace.Set, items []enplace.InstalledItem) map[string][]enplace.Override {
 	ranked := slices.Clone(set.Items)
 	slices.SortStableFunc(ranked, enplace.ByPrecedence)
