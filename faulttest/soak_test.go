@@ -215,24 +215,32 @@ func (s *soak) try(what string, do func() error) {
 	if err == nil || slices.Contains([]enplace.Kind{enplace.KindConflict, enplace.KindForbidden, enplace.KindNotFound, enplace.KindInvalid}, kind) {
 		return
 	}
-	said := s.logOf(err)
-	if s.kills.Load() == before && before%2 == 0 && !strings.Contains(said, killedWhenMade) {
-		s.t.Errorf("%s: %s: %v\n%s", what, kind, err, said)
+	if s.kills.Load() != before || before%2 != 0 {
+		return
 	}
+	said := s.logOf(err)
+	if said == "" && s.kills.Load() != before || strings.Contains(said, killedWhenMade) {
+		return
+	}
+	s.t.Errorf("%s: %s: %v\n%s", what, kind, err, said)
 }
 
 // killedWhenMade is in the server's log where a sandbox that was being made was killed: that is an error of the server's own.
 const killedWhenMade = "making a sandbox"
 
-// logOf gives what the server's log says of the request that failed so.
-func (s *soak) logOf(err error) (said string) {
+// logOf gives what the server's log says of the request that failed so. It is written when the answer is on its way already, and
+// never where the server was killed just then.
+func (s *soak) logOf(err error) string {
 	at := strings.LastIndex(err.Error(), "req_")
-	for line := range strings.Lines(s.srv.Log()) {
-		if at >= 0 && strings.Contains(line, err.Error()[at:]) {
-			said += line
+	for began := time.Now(); at >= 0 && time.Since(began) < 10*time.Second; {
+		for line := range strings.Lines(s.srv.Log()) {
+			if strings.Contains(line, err.Error()[at:]) {
+				return line
+			}
 		}
+		pause(s.t.Context(), 50*time.Millisecond)
 	}
-	return said
+	return ""
 }
 
 // use runs commands of any conversation, on anyone's behalf.
