@@ -33,9 +33,9 @@ type retry struct {
 }
 
 // due says whether a set is brought onto the computer now, and which share of its deadline the command waits for that. What is in
-// place needs nothing, unless another of its items is locked now, and has its way with commands; what failed is tried again when its time has come, when the chain has come to this set from another, and
-// for a live person. A set without items is brought onto a computer, too: with it come the shims, mise's own among them, and what
-// other sets selected is selected no more.
+// place needs nothing, unless other items of it are locked now, and have their way with commands; what failed is tried again when
+// its time has come, when the chain has come to this set from another, and for a live person. A set without items is brought onto a
+// computer, too: with it come the shims, mise's own among them, and what other sets selected is selected no more.
 func (u *use) due(ctx context.Context, changed bool) (start bool, share int, err error) {
 	state := find(u.rec, u.set.Hash)
 	switch {
@@ -109,8 +109,8 @@ func locks(set enplace.Set) (keys []string) {
 	return keys
 }
 
-// turned notes which set a chain has now, and that it is used, and reports whether it had another when it was used last: definitions or the egress
-// policy have changed since.
+// turned notes which set a chain has now, and that it is used, and reports whether it had another when it was used last:
+// definitions or the egress policy have changed since.
 func (m *machine) turned(set store.SetRecord) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
