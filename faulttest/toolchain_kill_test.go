@@ -147,6 +147,7 @@ func TestToolchainKilled(t *testing.T) {
 	v.shop.await(t, held, held) // her computer, and the bundle
 	begin("bob")                // whose second item waits for the first, which another script keeps waiting
 	v.shop.await(t, held)
+	v.installing(ctx, "bob", common) // it may have been his bundle that asked
 	v.srv.Kill()
 	v.note()
 	group.Wait()
@@ -160,9 +161,7 @@ func TestToolchainKilled(t *testing.T) {
 
 	v.shop.set(func() { v.shop.slow["paint"] = true })
 	begin("bob")
-	for v.status(ctx, "bob", "paint") != enplace.ItemInstalling {
-		time.Sleep(10 * time.Millisecond)
-	}
+	v.installing(ctx, "bob", "paint")
 	v.srv.Kill()
 	v.note()
 	group.Wait()
@@ -195,6 +194,17 @@ func (v *village) status(ctx context.Context, conv, key string) enplace.ItemStat
 		v.t.Fatalf("%s has no %s", conv, key)
 	}
 	return set.Items[i].Status
+}
+
+// installing waits until an item is being installed.
+func (v *village) installing(ctx context.Context, conv, key string) {
+	v.t.Helper()
+	for v.status(ctx, conv, key) != enplace.ItemInstalling {
+		if ctx.Err() != nil {
+			v.t.Fatalf("%s: %s is not being installed", conv, key)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func (v *village) interrupted(ctx context.Context, conv, key string) {

@@ -22,12 +22,13 @@ import (
 type job struct {
 	set    store.SetRecord
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed at its end
-	err    error         // why the set could not be tried to the end; read after done
-	again  *retry        // when it failed; not among the machine's until the end, lest a retry be taken for this one
-	share  int           // of its deadline that a command waits for it
-	once   bool          // more, where it fails: somebody asked for a retry meanwhile
-	said   []string      // how far it is, a line for each change; lines are added only
+	done   chan struct{}   // closed at its end
+	err    error           // why the set could not be tried to the end; read after done
+	box    sandbox.Sandbox // that it is brought into; read after done, nil where it did not come so far
+	again  *retry          // when it failed; not among the machine's until the end, lest a retry be taken for this one
+	share  int             // of its deadline that a command waits for it
+	once   bool            // more, where it fails: somebody asked for a retry meanwhile
+	said   []string        // how far it is, a line for each change; lines are added only
 }
 
 // say adds how an item stands to what those are told who wait. That it is there is no news unless it was being installed.
@@ -134,6 +135,7 @@ func (m *machine) run(ctx context.Context, j *job) error {
 		return err
 	}
 	defer leave()
+	j.box = box
 	rec, err := m.record(ctx)
 	if err != nil {
 		return err

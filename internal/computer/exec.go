@@ -139,11 +139,13 @@ func (u *use) ready(ctx context.Context) (err error) {
 		return nil
 	}
 	ended, err := u.m.await(ctx, u.set.Hash, j, u.deadline/time.Duration(share), u.tell)
-	if err == nil {
-		err = j.tookComputer()
-	}
 	if err != nil {
 		return err
+	}
+	if again, err := u.taken(ctx, j); err != nil {
+		return err
+	} else if again {
+		return u.ready(ctx)
 	}
 	if u.rec, err = u.m.record(ctx); err == nil && !ended {
 		u.waiting = missing(u.rec, u.set)

@@ -210,23 +210,32 @@ var (
 	errHalted = enplace.Conflictf("the computer was stopped before the command began, so nothing of it ran").WithFix("run the command again: it starts the computer")
 )
 
-// tookComputer says why a command that waited for this job must not begin: its computer is being taken away, or is gone already. Nil where the
-// job is under way, and for whatever else ended it. Nothing of that command has run, so that it can safely be run again.
-func (j *job) tookComputer() error {
+// taken says why a command that waited for a job must not begin: its computer is being taken away, or is gone already. Nil where the
+// job is under way, and for whatever else ended it. Nothing of that command has run, so that it can safely be run again; what died
+// is told when it is over, so that the next command starts the computer and does not find it dying. One that died while the command
+// has a computer that was started since is no reason: again says that the set is to be brought onto that.
+func (u *use) taken(ctx context.Context, j *job) (again bool, err error) {
 	select {
 	case <-j.done:
 	default:
-		return nil
+		return false, nil
 	}
 	for _, known := range []error{errReset, errHalted} {
 		if errors.Is(j.err, known) {
-			return known
+			return false, known
 		}
 	}
-	if errors.Is(j.err, sandbox.ErrStopped) {
-		return errHalted
+	switch {
+	case !errors.Is(j.err, sandbox.ErrStopped):
+		return false, nil
+	case j.box != u.box && !stopped(u.box):
+		return true, nil
 	}
-	return nil
+	select {
+	case <-u.box.Done():
+	case <-ctx.Done():
+	}
+	return false, errHalted
 }
 
 // quiet ends every installation, and lets none begin until release is called: after a reset, one that went on would write of the
