@@ -26,7 +26,7 @@ var rules = map[string]rule{
 
 	// Programs wire, and are the one place that may know of every part.
 	"cmd/enplace": {why: "wires the server and is the command line", ours: ". client base doctor access audit project task toolchain computer plugin seal build clone mcpserver server " +
-		"sandbox sandbox/oci store store/sqlite blob blob/dir clock durable image egress pkgindex source redact transcript watch",
+		"sandbox sandbox/oci store store/sqlite blob blob/dir clock durable image egress pkgindex source redact spelling transcript watch",
 		others: "github.com/modelcontextprotocol/go-sdk/mcp github.com/spf13/cobra github.com/spf13/pflag github.com/prometheus/client_golang golang.org/x/crypto golang.org/x/sys golang.org/x/term"},
 	"cmd/enplace-guest":  {why: "is in every sandbox: small, and pinned by TestGuestLinks", ours: "guest"},
 	"cmd/enplace-shim":   {why: "runs before each command of every tool, so it links next to nothing", ours: "shim"},
@@ -87,7 +87,8 @@ var rules = map[string]rule{
 	"internal/source":     {why: "hostile archives and repositories", ours: ". source/xz", others: "github.com/klauspost/compress"},
 	"internal/source/xz":  {why: "reads strangers' .xz in bounded memory, for all who must", others: "github.com/ulikunitz/xz/lzma"},
 	"internal/pkgindex":   {why: "what registries say; Debian's lists come as .xz", ours: ". source/xz", others: "github.com/Masterminds/semver/v3 golang.org/x/sync pault.ag/go/debian"},
-	"internal/mise":       {why: "the one place that knows mise's configuration and answers", ours: ".", others: "github.com/pelletier/go-toml/v2"},
+	"internal/spelling":   {why: "how far a mistyped word is from a known one; of whom to suggest what, others know"},
+	"internal/mise":       {why: "the one place that knows mise's configuration and answers", ours: ". spelling", others: "github.com/pelletier/go-toml/v2"},
 	"internal/treefs":     {why: "a tree of blobs as a filesystem, with what image packs of an entry", ours: ". blob image"},
 	"internal/seal":       {why: "encryption at rest is small, and read as a whole", ours: ". durable"},
 	"internal/redact":     {why: "secrets out of bytes, whoever wrote them"},

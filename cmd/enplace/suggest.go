@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"enplace"
+	"enplace/internal/spelling"
 )
 
 // unknown refuses a word that no subcommand is called; by itself cobra answers it with the help of the group, and success.
@@ -58,7 +59,7 @@ func likeFlag(cmd *cobra.Command, err error) string {
 	}
 	var like []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && distance(strings.ToLower(name), f.Name) <= min(maxDistance, len(f.Name)/2) {
+		if !f.Hidden && spelling.Distance(strings.ToLower(name), f.Name, maxDistance+1) <= min(maxDistance, len(f.Name)/2) {
 			like = append(like, "--"+f.Name)
 		}
 	})
@@ -66,27 +67,6 @@ func likeFlag(cmd *cobra.Command, err error) string {
 		return ""
 	}
 	return "; did you mean " + strings.Join(like, " or ")
-}
-
-// distance is how many letters must be put in, left out or changed to make one word of the other (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // scopeAsFlag says how a command is written whose scope is a flag and was given as a word; "" where that is not what is wrong.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"enplace/internal/spelling"
 )
 
 //go:embed registry.txt
@@ -44,7 +46,7 @@ func registryLines(yield func([]string) bool) {
 func similar(name string) string {
 	best, distance := "", 3 // a third letter that differs is another word
 	for _, known := range sortedRegistry() {
-		if d := editDistance(name, known, distance); d < distance && d*3 <= len(name) {
+		if d := spelling.Distance(name, known, distance); d < distance && d*3 <= len(name) {
 			best, distance = known, d
 		}
 	}
@@ -59,27 +61,3 @@ var sortedRegistry = sync.OnceValue(func() []string {
 	slices.Sort(names)
 	return names
 })
-
-// editDistance counts the letters to add, remove or replace; it stops counting at most.
-func editDistance(a, b string, most int) int {
-	if len(a)-len(b) >= most || len(b)-len(a) >= most {
-		return most
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return min(row[len(b)], most)
-}
